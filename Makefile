@@ -1,0 +1,37 @@
+# make demo, make test: all the set-up there is. PYTHON chooses the interpreter (3.11 or newer).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+READY := $(VENV)/ready-$(VERSION)
+
+.PHONY: install demo test test-slow lint types clean
+.DELETE_ON_ERROR:
+
+install: $(READY)
+
+# A stamp per Python version: another PYTHON makes the environment anew.
+$(READY): pyproject.toml constraints.txt
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: install
+	$(BIN)/python -m tacthmc.demo
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+test: lint types
+	$(BIN)/python -m pytest -n 2
+
+test-slow: install
+	$(BIN)/python -m pytest -n 2 -m slow --record benchmarks/statistics.json tests
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info

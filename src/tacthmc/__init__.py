@@ -1,0 +1,47 @@
+"""TACT-HMC: sampling multimodal posteriors with mini-batches.
+
+Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo and its family, in JAX.
+"""
+
+from tacthmc import targets as targets
+from tacthmc.bias import AdaptiveBiasingForce as AdaptiveBiasingForce
+from tacthmc.bias import LiteralAdaptiveBiasingForce as LiteralAdaptiveBiasingForce
+from tacthmc.bias import Metadynamics as Metadynamics
+from tacthmc.bias import NoBias as NoBias
+from tacthmc.bias import well_tempered as well_tempered
+from tacthmc.bias_file import load_bias as load_bias
+from tacthmc.control_variates import control_variates as control_variates
+from tacthmc.coupling import CustomCoupling as CustomCoupling
+from tacthmc.coupling import PowerCoupling as PowerCoupling
+from tacthmc.family import Langevin as Langevin
+from tacthmc.family import Refresh as Refresh
+from tacthmc.integrator import Euler as Euler
+from tacthmc.integrator import Splitting as Splitting
+from tacthmc.noise import measure_noise as measure_noise
+from tacthmc.noise import noisy as noisy
+from tacthmc.part import part as part
+from tacthmc.potential import posterior as posterior
+from tacthmc.potential import potential as potential
+from tacthmc.potential import tempered as tempered
+from tacthmc.run.failure import DivergedWarning as DivergedWarning
+from tacthmc.run.result import Run as Run
+from tacthmc.run.sample import sample as sample
+from tacthmc.samplers.optimiser import adam as adam
+from tacthmc.samplers.optimiser import momentum_sgd as momentum_sgd
+from tacthmc.samplers.optimiser import optimiser as optimiser
+from tacthmc.samplers.sghmc import sghmc as sghmc
+from tacthmc.samplers.sgld import psgld as psgld
+from tacthmc.samplers.sgld import sgld as sgld
+from tacthmc.samplers.sgnht import sgnht as sgnht
+from tacthmc.samplers.sgnht import without_tempering as without_tempering
+from tacthmc.samplers.tact import tact as tact
+from tacthmc.samplers.tact import tact_from_tuple as tact_from_tuple
+from tacthmc.samplers.tact import tact_per_datum as tact_per_datum
+from tacthmc.samplers.tact import without_thermostat as without_thermostat
+from tacthmc.thermostat import DiagonalThermostat as DiagonalThermostat
+from tacthmc.thermostat import MatrixThermostat as MatrixThermostat
+from tacthmc.thermostat import NoThermostat as NoThermostat
+from tacthmc.thermostat import ScalarThermostat as ScalarThermostat
+from tacthmc.thermostat import TensorThermostat as TensorThermostat
+
+__version__ = "0.1.0"

@@ -1,0 +1,22 @@
+"""The few type names that the whole package shares."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from jaxtyping import Array, Float, Key, PyTree
+
+Position: TypeAlias = PyTree[Float[Array, "..."]]
+"""What is sampled: any pytree of floating-point arrays."""
+
+Scalar: TypeAlias = Float[Array, ""]
+
+PRNGKey: TypeAlias = Key[Array, ""]
+
+Number: TypeAlias = float | int | Array
+"""A hyper-parameter: a Python number or a (possibly traced) array."""
+
+Rate: TypeAlias = Number | Callable[[Any], Any]
+"""A number, or a schedule: a function of the step count (Optax's schedules fit)."""
+
+Batch: TypeAlias = Any
+"""What a potential's estimate is made of: examples, noise, or nothing (``()``)."""

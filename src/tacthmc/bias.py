@@ -1,0 +1,366 @@
+r"""Biases that keep ξ moving: adaptive biasing force, metadynamics, well-tempered, none.
+
+Without a bias ξ sits where its free energy A(ξ) = −T·log π(ξ) is lowest. A bias adds
++A′(ξ) to ξ's force (the paper's Eq. 11), learnt on the way. Given |ξ| ≤ ξ0 the law of θ is
+the posterior whatever the bias is, so an unconverged bias costs efficiency, not correctness.
+
+A bias is a frozen object of settings; its table is a separate state, so that chains can be
+mapped, saved and resumed. ``bias.started_from(table)`` begins with an earlier run's table,
+``bias.frozen()`` stops the learning.
+"""
+
+from abc import abstractmethod
+from typing import Any, NamedTuple, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, DTypeLike, Float
+
+from tacthmc import checks
+from tacthmc._typing import Number, Rate, Scalar
+from tacthmc.coupling import Coupling
+from tacthmc.rates import rate_at
+
+
+class Seen(NamedTuple):
+    """What a bias learns from at one step: ξ, T·λ′(ξ), the energy Ũ, and the step count."""
+
+    xi: Scalar
+    slope: Scalar
+    energy: Scalar
+    step: Array
+
+
+class FreeEnergy(NamedTuple):
+    """An estimated free-energy profile A(ξ), zero on the plateau."""
+
+    xi: np.ndarray
+    value: np.ndarray
+
+
+class Bias(eqx.Module):
+    """A force +A′(ξ) on the tempering variable, learnt from where ξ has been."""
+
+    bins: eqx.AbstractVar[int]
+    table: eqx.AbstractVar[Any]
+
+    @abstractmethod
+    def empty(self, dtype: DTypeLike) -> Any:
+        """A table that has seen nothing."""
+
+    @abstractmethod
+    def force(self, table: Any, seen: Seen, coupling: Coupling) -> Scalar:
+        """The force A′(ξ) to add."""
+
+    @abstractmethod
+    def update(self, table: Any, seen: Seen, coupling: Coupling) -> Any:
+        """The table after this step."""
+
+    @abstractmethod
+    def free_energy(self, table: Any, coupling: Coupling, bath: float = 1.0) -> FreeEnergy:
+        """The profile A(ξ) that the table stands for, across the well."""
+
+    @abstractmethod
+    def pooled(self, tables: Any) -> Any:
+        """One table out of several chains' (a leading axis on each leaf)."""
+
+    def init(self, dtype: DTypeLike) -> Any:
+        """The table to begin with: an empty one, or the one given."""
+        empty = self.empty(dtype)
+        if self.table is None:
+            return empty
+        return jax.tree.map(lambda e, t: jnp.asarray(t).astype(e.dtype), empty, self.table)
+
+    def frozen(self) -> "FrozenBias":
+        """The same bias, learning no more."""
+        return FrozenBias(self)
+
+    def started_from(self, table: Any) -> Self:
+        """The same bias, beginning with a table learnt earlier."""
+        expected = jax.tree.map(jnp.shape, self.empty(jnp.float32))
+        if jax.tree.map(jnp.shape, table) != expected:
+            raise ValueError(
+                f"the table does not fit a {type(self).__name__} with bins={self.bins}: expected"
+                f" {expected}, got {jax.tree.map(jnp.shape, table)}"
+            )
+        return eqx.tree_at(lambda b: b.table, self, table, is_leaf=lambda x: x is None)
+
+
+class FrozenBias(Bias):
+    """A bias that acts as another does but learns no more."""
+
+    inner: Bias
+    bins: int = eqx.field(static=True)
+    table: Any
+
+    def __init__(self, inner: Bias):
+        """Freeze ``inner``, which usually was ``started_from`` an earlier run's table."""
+        self.inner, self.bins, self.table = inner, inner.bins, inner.table
+
+    def empty(self, dtype: DTypeLike) -> Any:
+        """The inner bias's."""
+        return self.inner.empty(dtype)
+
+    def force(self, table: Any, seen: Seen, coupling: Coupling) -> Scalar:
+        """The inner bias's."""
+        return self.inner.force(table, seen, coupling)
+
+    def update(self, table: Any, seen: Seen, coupling: Coupling) -> Any:
+        """Stay."""
+        return table
+
+    def free_energy(self, table: Any, coupling: Coupling, bath: float = 1.0) -> FreeEnergy:
+        """The inner bias's."""
+        return self.inner.free_energy(table, coupling, bath)
+
+    def pooled(self, tables: Any) -> Any:
+        """The inner bias's."""
+        return self.inner.pooled(tables)
+
+
+class NoBias(Bias):
+    """No bias: ξ feels its bare free energy."""
+
+    bins: int = eqx.field(static=True, default=0)
+    table: Any = None
+
+    def empty(self, dtype: DTypeLike) -> tuple[()]:
+        """Nothing."""
+        return ()
+
+    def force(self, table: Any, seen: Seen, coupling: Coupling) -> Scalar:
+        """Zero."""
+        return jnp.zeros_like(seen.xi)
+
+    def update(self, table: Any, seen: Seen, coupling: Coupling) -> Any:
+        """Nothing."""
+        return table
+
+    def free_energy(self, table: Any, coupling: Coupling, bath: float = 1.0) -> FreeEnergy:
+        """Refused: nothing was learnt."""
+        raise ValueError("there is no free-energy profile: the run had no bias (NoBias)")
+
+    def pooled(self, tables: Any) -> Any:
+        """Nothing."""
+        return tables
+
+
+class MeanEnergies(NamedTuple):
+    """The adaptive biasing force's table: visits and mean energies per bin, and a recent mean."""
+
+    visits: Float[Array, " bins"]
+    mean: Float[Array, " bins"]
+    recent: Scalar
+
+
+class AdaptiveBiasingForce(Bias):
+    r"""Adaptive biasing force: A′(ξ) = λ′(ξ)·⟨U | ξ⟩ (the paper's Eq. 12).
+
+    Only λ′U depends on ξ and λ′ is known exactly, so the bins hold the running mean of Ũ,
+    each with its own count, and λ′ is taken at the true ξ: the net force −λ′(Ũ − Ū) is small
+    from the first step. λ is even, so ξ and −ξ share bins. A bin that was never visited
+    borrows an exponential mean of the last ``memory`` energies.
+    """
+
+    bins: int = eqx.field(static=True)
+    memory: Number
+    table: MeanEnergies | None
+
+    def __init__(self, bins: int = 60, memory: Number = 100.0):
+        """Use ``bins`` equal bins over 0 ≤ |ξ| ≤ W0 (or −W0 ≤ ξ ≤ W0 if λ is not even)."""
+        checks.whole("bins", bins, 2)
+        checks.positive("memory", memory)
+        self.bins, self.memory, self.table = bins, memory, None
+
+    def empty(self, dtype: DTypeLike) -> MeanEnergies:
+        """No visits."""
+        zeros = jnp.zeros((self.bins,), dtype)
+        return MeanEnergies(zeros, zeros, jnp.zeros((), dtype))
+
+    def _here(self, xi: Scalar, coupling: Coupling) -> Float[Array, " bins"]:
+        # A mask instead of an index: under vmap a gather or scatter costs far more.
+        low = 0.0 if coupling.even else -coupling.wall
+        place = jnp.abs(xi) if coupling.even else xi
+        return _mask(place, low, coupling.wall, self.bins)
+
+    def mean_energy(self, table: MeanEnergies, seen: Seen, coupling: Coupling) -> Scalar:
+        """The estimate of ⟨U | ξ⟩, borrowed where ξ's bin is empty."""
+        here = self._here(seen.xi, coupling)
+        # Before anything was seen, the energy itself: no net force.
+        borrowed = jnp.where(jnp.any(table.visits > 0), table.recent, seen.energy)
+        return jnp.where(here @ table.visits > 0, here @ table.mean, borrowed)
+
+    def force(self, table: MeanEnergies, seen: Seen, coupling: Coupling) -> Scalar:
+        """λ′(ξ)·Ū."""
+        return seen.slope * self.mean_energy(table, seen, coupling)
+
+    def update(self, table: MeanEnergies, seen: Seen, coupling: Coupling) -> MeanEnergies:
+        """Add Ũ to its bin's mean."""
+        here = self._here(seen.xi, coupling)
+        visits = table.visits + here
+        mean = table.mean + here * (seen.energy - table.mean) / jnp.maximum(visits, 1)
+        rate = 1 / jnp.minimum(jnp.sum(visits), jnp.asarray(self.memory).astype(visits.dtype))
+        recent = table.recent + rate * (seen.energy - table.recent)
+        return MeanEnergies(visits, mean, recent)
+
+    def free_energy(self, table: MeanEnergies, coupling: Coupling, bath: float = 1.0) -> FreeEnergy:
+        """Integrate T·λ′(ξ)·Ū(ξ) outwards from ξ = 0, where A = 0."""
+        visits, mean = np.asarray(table.visits, float), np.asarray(table.mean, float)
+        if not visits.any():
+            raise ValueError("there is no free-energy profile yet: the table is empty")
+        wall = float(coupling.wall)
+        edges = np.linspace(0.0 if coupling.even else -wall, wall, self.bins + 1)
+        centres = (edges[1:] + edges[:-1]) / 2
+        filled = np.interp(centres, centres[visits > 0], mean[visits > 0])
+        # λ is exact, so a bin adds Ū times the exact difference of λ between its edges.
+        steps = bath * np.diff(1 / np.asarray(coupling.temperature(jnp.asarray(edges)))) * filled
+        profile = np.concatenate([[0.0], np.cumsum(steps)])
+        if coupling.even:
+            edges = np.concatenate([-edges[:0:-1], edges])
+            profile = np.concatenate([profile[:0:-1], profile])
+        return FreeEnergy(edges, profile - np.interp(0.0, edges, profile))
+
+    def pooled(self, tables: MeanEnergies) -> MeanEnergies:
+        """The visit-weighted mean over chains."""
+        visits = jnp.sum(tables.visits, axis=0)
+        mean = jnp.sum(tables.visits * tables.mean, axis=0) / jnp.maximum(visits, 1)
+        return MeanEnergies(visits, mean, jnp.mean(tables.recent))
+
+
+class LiteralAdaptiveBiasingForce(Bias):
+    """Algorithm 1's abfUpdate to the letter, for reproduction only.
+
+    Each of ``bins`` bins over (−W0, W0) holds abf ← (1 − 1/k)·abf + (1/k)·λ′Ũ with the global
+    step k, which is not the bin's mean: ξ then spends about 8% of its time on the plateau
+    instead of 20%. Use :class:`AdaptiveBiasingForce`.
+    """
+
+    bins: int = eqx.field(static=True)
+    table: Float[Array, " bins"] | None
+
+    def __init__(self, bins: int = 60):
+        """Use ``bins`` equal bins over −W0 ≤ ξ ≤ W0."""
+        checks.whole("bins", bins, 2)
+        self.bins, self.table = bins, None
+
+    def empty(self, dtype: DTypeLike) -> Float[Array, " bins"]:
+        """Zeros."""
+        return jnp.zeros((self.bins,), dtype)
+
+    def force(self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling) -> Scalar:
+        """The bin's value."""
+        return _mask(seen.xi, -coupling.wall, coupling.wall, self.bins) @ table
+
+    def update(
+        self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling
+    ) -> Float[Array, " bins"]:
+        """abf ← (1 − 1/k)·abf + (1/k)·λ′Ũ, with k counted from 1."""
+        here = _mask(seen.xi, -coupling.wall, coupling.wall, self.bins)
+        rate = 1 / (seen.step + 1).astype(table.dtype)
+        return table + here * rate * (seen.slope * seen.energy - table)
+
+    def free_energy(
+        self, table: Float[Array, " bins"], coupling: Coupling, bath: float = 1.0
+    ) -> FreeEnergy:
+        """Integrate the bins' forces."""
+        edges = np.linspace(-float(coupling.wall), float(coupling.wall), self.bins + 1)
+        profile = np.concatenate([[0.0], np.cumsum(np.asarray(table, float) * np.diff(edges))])
+        return FreeEnergy(edges, profile - np.interp(0.0, edges, profile))
+
+    def pooled(self, tables: Float[Array, "chains bins"]) -> Float[Array, " bins"]:
+        """The mean over chains."""
+        return jnp.mean(tables, axis=0)
+
+
+class Metadynamics(Bias):
+    r"""Metadynamics (Appendix B), plain or well-tempered.
+
+    A repulsive potential V grows by h in the bin of ξ at every step, and pushes ξ by the
+    difference of V between neighbouring bins' centres. Plain metadynamics gives A = −V up to
+    a constant and never settles. With ``boost`` = ΔT the increment is h·exp(−V/ΔT) and
+    A = −(1 + T/ΔT)·V; ξ is then deliberately not uniform, π(ξ) ∝ exp(−A/(T + ΔT)), so the
+    plateau share is not ξ0/W0. Both also push ξ on the plateau, which is harmless there.
+
+    ``spread`` adds the increment to that many neighbours on each side as well.
+    """
+
+    bins: int = eqx.field(static=True)
+    height: Rate
+    boost: Number | None
+    spread: int = eqx.field(static=True)
+    table: Float[Array, " bins"] | None
+
+    def __init__(
+        self, bins: int = 60, height: Rate = 1e-3, boost: Number | None = None, spread: int = 0
+    ):
+        """Use ``bins`` equal bins over −W0 ≤ ξ ≤ W0 and increments of ``height``."""
+        checks.whole("bins", bins, 2)
+        checks.positive("height", height)
+        checks.whole("spread", spread, 0)
+        if boost is not None:
+            checks.positive("boost (ΔT)", boost)
+        self.bins, self.height, self.boost, self.spread = bins, height, boost, spread
+        self.table = None
+
+    def empty(self, dtype: DTypeLike) -> Float[Array, " bins"]:
+        """V = 0."""
+        return jnp.zeros((self.bins,), dtype)
+
+    def force(self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling) -> Scalar:
+        """−V′ between the two bin centres that ξ lies between; zero beyond the last centres."""
+        delta = 2 * jnp.asarray(coupling.wall).astype(table.dtype) / self.bins
+        below = jnp.floor((seen.xi + coupling.wall) / delta - 0.5)
+        grid = jnp.arange(self.bins).astype(table.dtype)
+        left = (grid == jnp.clip(below, 0, self.bins - 1)).astype(table.dtype) @ table
+        right = (grid == jnp.clip(below + 1, 0, self.bins - 1)).astype(table.dtype) @ table
+        return (left - right) / delta
+
+    def update(
+        self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling
+    ) -> Float[Array, " bins"]:
+        """V += h (times exp(−V/ΔT) if well-tempered) at ξ."""
+        here = _mask(seen.xi, -coupling.wall, coupling.wall, self.bins)
+        height = rate_at(self.height, seen.step, table.dtype)
+        if self.boost is not None:
+            height = height * jnp.exp(-(here @ table) / jnp.asarray(self.boost).astype(table.dtype))
+        if self.spread:
+            here = jnp.convolve(here, jnp.ones((2 * self.spread + 1,), table.dtype), mode="same")
+        grown = table + height * here
+        # Plain metadynamics feels differences alone: taking off the least keeps V near the
+        # size of its increments, which would else be lost to rounding in a long run.
+        return grown - jnp.min(grown) if self.boost is None else grown
+
+    def free_energy(
+        self, table: Float[Array, " bins"], coupling: Coupling, bath: float = 1.0
+    ) -> FreeEnergy:
+        """−V, or −(1 + T/ΔT)·V, at the bins' centres."""
+        edges = np.linspace(-float(coupling.wall), float(coupling.wall), self.bins + 1)
+        centres = (edges[1:] + edges[:-1]) / 2
+        factor = 1.0 if self.boost is None else 1.0 + bath / float(self.boost)
+        profile = -factor * np.asarray(table, float)
+        return FreeEnergy(centres, profile - np.interp(0.0, centres, profile))
+
+    def pooled(self, tables: Float[Array, "chains bins"]) -> Float[Array, " bins"]:
+        """The mean over chains."""
+        return jnp.mean(tables, axis=0)
+
+
+def well_tempered(
+    boost: Number, bins: int = 60, height: Rate = 1e-2, spread: int = 0
+) -> Metadynamics:
+    """Well-tempered metadynamics with bias temperature ΔT = ``boost``.
+
+    >>> well_tempered(boost=10.0).boost
+    10.0
+    """
+    return Metadynamics(bins, height, boost, spread)
+
+
+def _mask(place: Scalar, low: Any, high: Any, bins: int) -> Float[Array, " bins"]:
+    """One in the bin that ``place`` lies in, zero elsewhere; the ends count to the last bins."""
+    dtype = place.dtype
+    low, high = (jnp.asarray(x).astype(dtype) for x in (low, high))
+    index = jnp.clip(jnp.floor((place - low) / (high - low) * bins), 0, bins - 1)
+    return (jnp.arange(bins).astype(dtype) == index).astype(dtype)

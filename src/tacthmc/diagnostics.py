@@ -1,0 +1,76 @@
+"""What is special here: flatness of ξ, and thermostats and momenta against Theorem 1.
+
+Only unit-temperature draws say anything about the posterior; what is below looks at all
+temperatures and says whether the machinery works.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from tacthmc._typing import Position
+from tacthmc.family import Langevin
+from tacthmc.thermostat import Noise, NoThermostat
+
+
+class Law(NamedTuple):
+    """A quantity's mean and standard deviation, seen and by Theorem 1."""
+
+    name: str
+    mean: float
+    expected_mean: float
+    sd: float
+    expected_sd: float
+
+
+def flatness(xi: np.ndarray, wall: float, bins: int = 20) -> np.ndarray:
+    """Total variation between each chain's histogram of ξ and the uniform law on the well.
+
+    >>> import numpy as np
+    >>> flatness(np.linspace(-1, 1, 1000)[None], wall=1.0).round(3).tolist()
+    [0.0]
+    """
+    edges = np.linspace(-wall, wall, bins + 1)
+    counts = np.stack([np.histogram(chain, edges)[0] for chain in xi])
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return 0.5 * np.abs(shares - 1 / bins).sum(axis=1)
+
+
+def thermostat_laws(
+    sampler: Langevin,
+    position: Position,
+    force_variance: float,
+    energy_variance: float,
+    column: Callable[[str], np.ndarray],
+) -> list[Law]:
+    """Compare thermostats and kinetic temperatures with Theorem 1.
+
+    The theorem is for constant rates: with schedules, the rates at the start are used.
+    """
+    now = sampler.settings(jnp.zeros((), int), position)
+    bath = float(now.theta.bath)
+    laws = []
+    if not isinstance(sampler.thermostat, NoThermostat):
+        noise = Noise(float(now.c), force_variance)
+        mean, variance = sampler.thermostat.level_law(position, noise, now.theta)
+        laws.append(_law("z_theta", column("thermostat"), mean, variance))
+    laws.append(_mean_only("kinetic temperature of theta", column("kinetic_temperature"), bath))
+    if sampler.coupling is None:
+        return laws
+    if not isinstance(sampler.xi_thermostat, NoThermostat):
+        noise = Noise(float(now.xi_c), energy_variance)
+        mean, variance = sampler.xi_thermostat.level_law(jnp.zeros(()), noise, now.xi)
+        laws.append(_law("z_xi", column("xi_thermostat"), mean, variance))
+    laws.append(_mean_only("kinetic temperature of xi", column("xi_kinetic_temperature"), bath))
+    return laws
+
+
+def _law(name: str, seen: np.ndarray, mean: float, variance: float) -> Law:
+    seen = np.asarray(seen, float)
+    return Law(name, float(seen.mean()), mean, float(seen.std()), float(np.sqrt(variance)))
+
+
+def _mean_only(name: str, seen: np.ndarray, mean: float) -> Law:
+    return Law(name, float(np.asarray(seen, float).mean()), mean, float("nan"), float("nan"))

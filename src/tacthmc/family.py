@@ -1,0 +1,245 @@
+"""The family: Langevin dynamics with momentum, and what TACT-HMC adds to it.
+
+A coupling to a tempering variable, thermostats and a bias, moved by an integrator. Leaving
+parts out gives the baselines: no coupling is SGNHT, no thermostat the paper's ablation,
+neither is SGHMC.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from tacthmc import checks
+from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate, Scalar
+from tacthmc.bias import Bias, NoBias
+from tacthmc.coupling import Coupling
+from tacthmc.integrator import Integrator, Parts, Settings, Splitting, StepNoise
+from tacthmc.positions import checked, dimension, normals, scalar_dtype, spread
+from tacthmc.potential import Potential
+from tacthmc.rates import rate_at
+from tacthmc.samplers.base import Sampler
+from tacthmc.state import Info, State, Tempering
+from tacthmc.thermostat import Conditions, ScalarThermostat, Thermostat
+
+
+class Refresh(NamedTuple):
+    """Which momenta are drawn afresh at every ``keep_every``-th step, and where.
+
+    Algorithm 1 names both, as an option, on the plateau. Refreshing ξ's turns its glide
+    across the plateau, where no force acts on it, into a slow walk.
+    """
+
+    theta: bool = False
+    xi: bool = False
+    everywhere: bool = False
+
+
+class Langevin(Sampler):
+    """A member of the family; :func:`tacthmc.tact` and its sisters make them."""
+
+    step_size: Rate
+    injected: Rate
+    xi_step_size: Rate
+    xi_injected: Rate
+    mass: Any
+    thermostat: Thermostat
+    xi_thermostat: Thermostat
+    coupling: Coupling | None
+    bias: Bias
+    integrator: Integrator
+    bath_temperature: Number
+    noise_estimate: Any
+    keep_within: Number
+    xi_speed_limit: Number | None
+    keep_every: int = eqx.field(static=True)
+    refresh: Refresh = eqx.field(static=True)
+
+    def __init__(
+        self,
+        step_size: Rate,
+        *,
+        noise: Rate = 0.1,
+        xi_step_size: Rate | None = None,
+        xi_noise: Rate | None = None,
+        mass: Any = 1.0,
+        thermostat: Thermostat | None = None,
+        xi_thermostat: Thermostat | None = None,
+        coupling: Coupling | None = None,
+        bias: Bias | None = None,
+        integrator: Integrator | None = None,
+        bath_temperature: Number = 1.0,
+        noise_estimate: Any = None,
+        keep_every: int = 50,
+        keep_within: Number = 1.0,
+        refresh: Refresh | None = None,
+        xi_speed_limit: Number | None = None,
+    ):
+        """Join the parts; see :func:`tacthmc.tact` for each argument's meaning."""
+        checks.positive("step_size", step_size)
+        checks.non_negative("noise", noise)
+        for leaf in jax.tree.leaves(mass):
+            checks.positive("mass", leaf)
+        checks.positive("bath_temperature", bath_temperature)
+        checks.whole("keep_every", keep_every, 1)
+        checks.within("keep_within", keep_within, 0, 1)
+        if xi_step_size is not None:
+            checks.positive("xi_step_size", xi_step_size)
+        if xi_noise is not None:
+            checks.non_negative("xi_noise", xi_noise)
+        if xi_speed_limit is not None:
+            checks.positive("xi_speed_limit", xi_speed_limit)
+        for leaf in jax.tree.leaves(noise_estimate):
+            checks.non_negative("noise_estimate", leaf)
+        thermostat = ScalarThermostat() if thermostat is None else thermostat
+        xi_thermostat = ScalarThermostat() if xi_thermostat is None else xi_thermostat
+        checks.instance("thermostat", thermostat, Thermostat, "a thermostat such as tacthmc's")
+        checks.instance("xi_thermostat", xi_thermostat, Thermostat, "a thermostat")
+        if coupling is not None:
+            checks.instance("coupling", coupling, Coupling, "a Coupling")
+        bias = NoBias() if bias is None else bias
+        checks.instance("bias", bias, Bias, "a Bias")
+        integrator = Splitting() if integrator is None else integrator
+        checks.instance("integrator", integrator, Integrator, "Splitting() or Euler()")
+        self.step_size, self.injected = step_size, noise
+        self.xi_step_size = step_size if xi_step_size is None else xi_step_size
+        self.xi_injected = noise if xi_noise is None else xi_noise
+        self.mass, self.bath_temperature = mass, bath_temperature
+        self.thermostat, self.xi_thermostat = thermostat, xi_thermostat
+        self.coupling, self.bias = coupling, bias
+        self.integrator, self.noise_estimate = integrator, noise_estimate
+        self.keep_every, self.keep_within = keep_every, keep_within
+        self.refresh = Refresh() if refresh is None else refresh
+        self.xi_speed_limit = xi_speed_limit
+
+    def init(self, key: PRNGKey, position: Any) -> State:
+        """θ as given, ξ = 0, momenta from their law N(0, ηT/m), thermostats at c/T."""
+        position = checked(position)
+        dtype = scalar_dtype(position)
+        now = self.settings(jnp.zeros((), int), position)
+        theta, extra = normals(key, position, extra=1)
+        momentum = self._fresh(theta, now)
+        thermostat = self.thermostat.init(position, now.c / now.theta.bath)
+        tempering = None
+        if self.coupling is not None:
+            tempering = Tempering(
+                xi=jnp.zeros((), dtype),
+                momentum=extra[0] * jnp.sqrt(now.xi.eta * now.xi.bath),
+                thermostat=self.xi_thermostat.init(jnp.zeros((), dtype), now.xi_c / now.xi.bath),
+                bias=self.bias.init(dtype),
+            )
+        return State(position, momentum, thermostat, tempering, jnp.zeros((), int))
+
+    def noise(self, key: PRNGKey, position: Position) -> StepNoise:
+        """Standard normals for the kick, and for fresh momenta where they are used."""
+        limit = self.xi_speed_limit is not None
+        tempered = self.coupling is not None
+        again = self.refresh.theta
+        like = (position, position) if again else position
+        both, extra = normals(key, like, extra=2 if tempered else 0)
+        theta, fresh = both if again else (both, None)
+        xi = extra[0] if tempered else None
+        fresh_xi = extra[1] if tempered and (self.refresh.xi or limit) else None
+        return StepNoise(theta, xi, fresh, fresh_xi)
+
+    def advance(
+        self, noise: StepNoise, state: State, potential: Potential, batch: Batch
+    ) -> tuple[State, Info]:
+        """One step of the integrator, then fresh momenta where they are due."""
+        now = self.settings(state.step, state.position)
+        if callable(self.step_size) or callable(self.xi_step_size):
+            state = self._rescaled(state, now)
+        parts = Parts(
+            self.thermostat, self.xi_thermostat, self.coupling, self.bias, self.noise_estimate
+        )
+        state, energy, decisive_xi = self.integrator.advance(
+            parts, now, noise, state, potential, batch
+        )
+        unit = jnp.asarray(True)
+        if decisive_xi is not None:
+            assert self.coupling is not None
+            unit = self.coupling.on_plateau(decisive_xi, self.keep_within)
+        due = state.step % self.keep_every == 0
+        state = self._refreshed(state, now, noise, due, unit)
+        return state, self._info(state, now, energy, unit, unit & due)
+
+    def settings(self, step: Array, position: Position) -> Settings:
+        """All rates at a step, in the dtype of the position's scalars."""
+        dtype = scalar_dtype(position)
+        bath = jnp.asarray(self.bath_temperature).astype(dtype)
+        return Settings(
+            theta=Conditions(rate_at(self.step_size, step, dtype), bath, step),
+            xi=Conditions(rate_at(self.xi_step_size, step, dtype), bath, step),
+            c=rate_at(self.injected, step, dtype),
+            xi_c=rate_at(self.xi_injected, step, dtype),
+            mass=spread(self.mass, position, "mass"),
+        )
+
+    def _fresh(self, normals: Position, now: Settings) -> Position:
+        def fresh(n: Array, m: Array) -> Array:
+            return n * jnp.sqrt((now.theta.eta * now.theta.bath).astype(n.dtype) / m)
+
+        return jax.tree.map(fresh, normals, now.mass)
+
+    def _rescaled(self, state: State, now: Settings) -> State:
+        # r = pΔt/m: when a schedule changes Δt, the physical momentum p stays.
+        earlier = jnp.maximum(state.step - 1, 0)
+
+        def factor(rate: Rate, conditions: Conditions) -> Scalar:
+            return jnp.sqrt(conditions.eta / rate_at(rate, earlier, conditions.eta.dtype))
+
+        theta = factor(self.step_size, now.theta)
+        momentum = jax.tree.map(lambda r: r * theta.astype(r.dtype), state.momentum)
+        state = eqx.tree_at(lambda s: s.momentum, state, momentum)
+        if state.tempering is None:
+            return state
+        xi = state.tempering.momentum * factor(self.xi_step_size, now.xi)
+        return eqx.tree_at(_xi_momentum, state, xi)
+
+    def _refreshed(
+        self, state: State, now: Settings, noise: StepNoise, due: Array, unit: Array
+    ) -> State:
+        here = due if self.refresh.everywhere else due & unit
+        if noise.fresh_theta is not None:
+            fresh = self._fresh(noise.fresh_theta, now)
+            momentum = jax.tree.map(lambda f, r: jnp.where(here, f, r), fresh, state.momentum)
+            state = eqx.tree_at(lambda s: s.momentum, state, momentum)
+        if noise.fresh_xi is not None and state.tempering is not None:
+            again = here if self.refresh.xi else jnp.zeros_like(here)
+            if self.xi_speed_limit is not None:
+                again = again | (jnp.abs(state.tempering.momentum) >= self.xi_speed_limit)
+            fresh_xi = noise.fresh_xi * jnp.sqrt(now.xi.eta * now.xi.bath)
+            momentum = jnp.where(again, fresh_xi, state.tempering.momentum)
+            state = eqx.tree_at(_xi_momentum, state, momentum)
+        return state
+
+    def _info(self, state: State, now: Settings, energy: Scalar, unit: Array, keep: Array) -> Info:
+        squares = jax.tree.map(
+            lambda r, m: jnp.sum(m * r**2).astype(energy.dtype), state.momentum, now.mass
+        )
+        heat = sum(jax.tree.leaves(squares), jnp.zeros_like(energy))
+        info = Info(
+            energy=energy,
+            at_unit_temperature=unit,
+            keep=keep,
+            kinetic_temperature=heat / (now.theta.eta * dimension(state.position)),
+            thermostat=self.thermostat.level(state.thermostat),
+        )
+        if state.tempering is None:
+            return info
+        assert self.coupling is not None
+        xi = state.tempering.xi
+        return info._replace(
+            xi=xi,
+            temperature=1 / self.coupling.value_and_slope(xi)[0],
+            xi_kinetic_temperature=state.tempering.momentum**2 / now.xi.eta,
+            xi_thermostat=self.xi_thermostat.level(state.tempering.thermostat),
+            hot=self.coupling.is_hot(xi),
+        )
+
+
+def _xi_momentum(state: State) -> Scalar:
+    assert state.tempering is not None
+    return state.tempering.momentum

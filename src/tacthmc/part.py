@@ -1,0 +1,68 @@
+"""Sampling a part of a pytree, the rest held fixed."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+
+from tacthmc._typing import Batch, Position, PRNGKey, Scalar
+from tacthmc.potential import Potential
+
+
+class PartPotential(Potential):
+    """A potential of the sampled part alone, the other leaves held where they are."""
+
+    inner: Potential
+    rest: Any
+
+    def whole(self, position: Position) -> Any:
+        """The full pytree, with the rest put back."""
+        return eqx.combine(position, self.rest)
+
+    def estimate(self, position: Position, batch: Batch) -> Scalar:
+        """Ũ with the rest put back: its gradient is that of the sampled part."""
+        return self.inner.estimate(self.whole(position), batch)
+
+    def energy(self, position: Position) -> Scalar:
+        """U with the rest put back."""
+        return self.inner.energy(self.whole(position))
+
+    def init_data(self, key: PRNGKey) -> Any:
+        """The inner potential's."""
+        return self.inner.init_data(key)
+
+    @property
+    def data_axes(self) -> Any:
+        """The inner potential's."""
+        return self.inner.data_axes
+
+    def select(self, data: Any, key: PRNGKey, position: Position) -> tuple[Any, Any]:
+        """The inner potential's, for the whole pytree."""
+        return self.inner.select(data, key, self.whole(position))
+
+    def fetch(self, selection: Any) -> Batch:
+        """The inner potential's."""
+        return self.inner.fetch(selection)
+
+
+def part(potential: Potential, position: Any, sampled: Any) -> tuple[PartPotential, Position]:
+    """Hold all but a part of the position fixed; returns a potential of that part, and it.
+
+    Args:
+        potential: a potential of the whole pytree.
+        position: the whole pytree; leaves that are not sampled may be anything.
+        sampled: a filter as in Equinox: a function of a leaf (``equinox.is_inexact_array``
+            takes every float array of a model), or a pytree prefix of booleans.
+
+    ``potential.whole(part)`` puts the rest back.
+
+    >>> import jax.numpy as jnp, tacthmc
+    >>> u = tacthmc.potential(lambda p: jnp.sum((p["w"] - p["b"]) ** 2))
+    >>> some, start = part(u, {"w": jnp.zeros(2), "b": jnp.ones(2)}, {"w": True, "b": False})
+    >>> start["b"] is None, some.value_and_grad(start, ())[1]["w"].tolist()
+    (True, [-2.0, -2.0])
+    """
+    chosen, rest = eqx.partition(position, sampled)
+    if not jax.tree.leaves(chosen):
+        raise ValueError("sampled picks no leaf of the position; expected at least one")
+    return PartPotential(potential, rest), chosen

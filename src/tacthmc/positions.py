@@ -1,0 +1,94 @@
+"""Arithmetic on positions: pytrees of floating-point arrays."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, DTypeLike, Float
+
+from tacthmc._typing import Position, PRNGKey
+
+
+def dimension(position: Position) -> int:
+    """The number of scalars in a position."""
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(position))
+
+
+def leaf_names(position: Position) -> list[str]:
+    """A readable name for each leaf; ``theta`` where the position is a single array."""
+    paths = jax.tree_util.tree_leaves_with_path(position)
+    return [jax.tree_util.keystr(path, simple=True, separator=".") or "theta" for path, _ in paths]
+
+
+def scalar_dtype(position: Position) -> jnp.dtype:
+    """The dtype of the scalars that accompany a position (ξ, thermostats, energies)."""
+    return jnp.result_type(jnp.float32, *(leaf.dtype for leaf in jax.tree.leaves(position)))
+
+
+def checked(position: Any) -> Position:
+    """The position as JAX arrays of at least float32, or an error that names the leaf."""
+    leaves, treedef = jax.tree.flatten(position)
+    if not leaves:
+        raise ValueError("the position has no leaves; expected at least one floating-point array")
+    names = leaf_names(position)
+    arrays = []
+    for name, leaf in zip(names, leaves, strict=True):
+        try:
+            array = jnp.asarray(leaf)
+        except TypeError as error:
+            raise TypeError(
+                f"position leaf {name!r} is {leaf!r}, not an array; name the leaves to sample"
+                " with `sampled=`, for instance sampled=equinox.is_inexact_array"
+            ) from error
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise TypeError(
+                f"position leaf {name!r} has dtype {array.dtype}; expected floating point"
+                " (write 0.0 for 0, or leave the leaf out with `sampled=`)"
+            )
+        arrays.append(array.astype(jnp.promote_types(array.dtype, jnp.float32)))
+    return jax.tree.unflatten(treedef, arrays)
+
+
+def spread(prefix: Any, position: Position, name: str) -> Position:
+    """Broadcast a number, or a pytree prefix of numbers and arrays, to a position's shapes."""
+    try:
+        per_leaf = jax.tree.broadcast(prefix, position)
+        return jax.tree.map(
+            lambda value, leaf: jnp.broadcast_to(jnp.asarray(value).astype(leaf.dtype), leaf.shape),
+            per_leaf,
+            position,
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must be a number, or a pytree that matches the position with numbers or"
+            f" arrays that broadcast to its leaves; got {jax.tree.map(jnp.shape, prefix)} for"
+            f" leaves of shape {jax.tree.map(jnp.shape, position)}"
+        ) from error
+
+
+def flatten(position: Position, dtype: DTypeLike) -> Float[Array, " d"]:
+    """All of a position's scalars in one vector."""
+    return jnp.concatenate([leaf.ravel().astype(dtype) for leaf in jax.tree.leaves(position)])
+
+
+def unflatten(vector: Float[Array, " d"], like: Position) -> Position:
+    """The inverse of :func:`flatten`, with the shapes and dtypes of ``like``."""
+    leaves, treedef = jax.tree.flatten(like)
+    parts, start = [], 0
+    for leaf in leaves:
+        size = math.prod(leaf.shape)
+        parts.append(vector[start : start + size].reshape(leaf.shape).astype(leaf.dtype))
+        start += size
+    return jax.tree.unflatten(treedef, parts)
+
+
+def normals(key: PRNGKey, like: Position, extra: int = 0) -> tuple[Position, Float[Array, " e"]]:
+    """Independent standard normals shaped like a position, and ``extra`` more.
+
+    One call of the generator for the whole tree: in low dimension the calls, not the
+    numbers, are what costs.
+    """
+    size, dtype = dimension(like), scalar_dtype(like)
+    draws = jax.random.normal(key, (size + extra,), dtype)
+    return unflatten(draws[:size], like), draws[size:]

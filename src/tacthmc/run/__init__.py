@@ -1,0 +1,1 @@
+"""The driver and what it returns."""

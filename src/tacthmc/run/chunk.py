@@ -1,0 +1,220 @@
+"""The compiled part of a run: many intervals of ``keep_every`` steps of one chain."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PyTree
+
+from tacthmc._typing import Position, PRNGKey, Scalar
+from tacthmc.positions import dimension
+from tacthmc.potential import Potential
+from tacthmc.samplers.base import Sampler
+from tacthmc.state import Info
+
+# Random numbers are drawn for a block of steps at a time: in low dimension that costs far
+# less than one call a step. The numbers are the same as one call a step would give.
+BLOCK_NUMBERS = 1 << 15
+
+
+class Health(NamedTuple):
+    """The first step after which something was not finite (0: none yet), and what it was."""
+
+    step: Int[Array, ""]
+    what: Int[Array, ""]
+
+
+class Row(NamedTuple):
+    """What an interval leaves behind: its last position, and statistics."""
+
+    position: Position
+    step: Int[Array, ""]
+    keep: Bool[Array, ""]
+    energy: Scalar
+    plateau_share: Scalar
+    kinetic_temperature: Scalar | None
+    thermostat: Scalar | None
+    xi: Scalar | None
+    temperature: Scalar | None
+    xi_kinetic_temperature: Scalar | None
+    xi_thermostat: Scalar | None
+    round_trips: Int[Array, ""] | None
+
+
+class Chain(NamedTuple):
+    """All that a chain carries: its state, its place in the data, and what is watched."""
+
+    state: Any
+    data: Any
+    out_hot: Any
+    health: Any
+
+
+class _Tally(NamedTuple):
+    """Sums over the steps of one interval."""
+
+    plateau: Scalar
+    kinetic: Scalar | None
+    xi_kinetic: Scalar | None
+    trips: Int[Array, ""] | None
+
+
+# The order is that in which a cause shows: a bad energy spoils all else in the same step.
+QUANTITIES = ("energy", "theta", "thermostat", "xi", "xi_thermostat")
+
+
+def start_chain(key: PRNGKey, sampler: Sampler, potential: Potential, position: Position) -> Chain:
+    """A chain that has made no step."""
+    state_key, data_key = jax.random.split(key)
+    zero = jnp.zeros((), int)
+    return Chain(
+        sampler.init(state_key, position),
+        potential.init_data(data_key),
+        jnp.zeros((), bool),
+        Health(zero, zero),
+    )
+
+
+def chain_axes(potential: Potential) -> Chain:
+    """How chains are mapped over a :class:`Chain`."""
+    return Chain(0, potential.data_axes, 0, 0)
+
+
+def block_steps(keep_every: int, size: int) -> int:
+    """The largest divisor of ``keep_every`` whose block of random numbers is small enough."""
+    most = max(1, min(keep_every, BLOCK_NUMBERS // max(size, 1)))
+    return next(steps for steps in range(most, 0, -1) if keep_every % steps == 0)
+
+
+def run_intervals(
+    sampler: Sampler,
+    potential: Potential,
+    key: PRNGKey,
+    chain: Chain,
+    count: Int[Array, ""],
+    rows: int,
+) -> tuple[Chain, PyTree]:
+    """Run ``count`` intervals (at most ``rows``) of one chain; returns rows to be cut at count."""
+
+    def one(chain: Chain) -> tuple[Chain, Row]:
+        return _interval(sampler, potential, key, chain)
+
+    shapes = jax.eval_shape(one, chain)[1]
+    empty = jax.tree.map(lambda s: jnp.zeros((rows, *s.shape), s.dtype), shapes)
+
+    def body(i: Array, carry: tuple[Chain, PyTree]) -> tuple[Chain, PyTree]:
+        chain, filled = carry
+        chain, row = one(chain)
+        return chain, jax.tree.map(lambda f, r: f.at[i].set(r), filled, row)
+
+    return jax.lax.fori_loop(0, count, body, (chain, empty))
+
+
+def _interval(
+    sampler: Sampler, potential: Potential, key: PRNGKey, chain: Chain
+) -> tuple[Chain, Row]:
+    position = chain.state.position
+    block = block_steps(sampler.keep_every, dimension(position))
+
+    def draw(data: Any, step_key: PRNGKey) -> tuple[Any, Any]:
+        noise_key, data_key = jax.random.split(step_key)
+        data, selection = potential.select(data, data_key, position)
+        return data, (sampler.noise(noise_key, position), selection)
+
+    def one_block(carry: tuple[Chain, _Tally, Info], _: None) -> tuple[Any, None]:
+        chain, tally, info = carry
+        steps = chain.state.step + jnp.arange(block)
+        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, steps)
+        if jax.tree.leaves(chain.data):
+            data, drawn = jax.lax.scan(draw, chain.data, keys)
+        else:
+            data, drawn = chain.data, jax.vmap(lambda k: draw(chain.data, k)[1])(keys)
+        chain = chain._replace(data=data)
+        carry, _ = jax.lax.scan(one_step, (chain, tally, info), drawn)
+        return carry, None
+
+    def one_step(carry: tuple[Chain, _Tally, Info], drawn: Any) -> tuple[Any, None]:
+        chain, tally, _ = carry
+        noise, selection = drawn
+        state, info = sampler.advance(noise, chain.state, potential, potential.fetch(selection))
+        health = _examined(chain.health, info, state.step)
+        trips, out_hot = _round_trips(tally.trips, chain.out_hot, info)
+        tally = _Tally(
+            tally.plateau + info.at_unit_temperature.astype(tally.plateau.dtype),
+            _plus(tally.kinetic, info.kinetic_temperature),
+            _plus(tally.xi_kinetic, info.xi_kinetic_temperature),
+            trips,
+        )
+        return (Chain(state, chain.data, out_hot, health), tally, info), None
+
+    info = jax.tree.map(
+        lambda s: jnp.zeros(s.shape, s.dtype), _info_shape(sampler, potential, chain)
+    )
+    tally = _Tally(
+        jnp.zeros_like(info.energy),
+        _zero(info.kinetic_temperature),
+        _zero(info.xi_kinetic_temperature),
+        None if info.hot is None else jnp.zeros((), int),
+    )
+    (chain, tally, info), _ = jax.lax.scan(
+        one_block, (chain, tally, info), None, length=sampler.keep_every // block
+    )
+    row = Row(
+        position=chain.state.position,
+        step=chain.state.step,
+        keep=info.keep,
+        energy=info.energy,
+        plateau_share=tally.plateau / sampler.keep_every,
+        kinetic_temperature=_mean(tally.kinetic, sampler.keep_every),
+        thermostat=info.thermostat,
+        xi=info.xi,
+        temperature=info.temperature,
+        xi_kinetic_temperature=_mean(tally.xi_kinetic, sampler.keep_every),
+        xi_thermostat=info.xi_thermostat,
+        round_trips=tally.trips,
+    )
+    return chain, row
+
+
+def _info_shape(sampler: Sampler, potential: Potential, chain: Chain) -> Info:
+    def step(key: PRNGKey) -> Info:
+        _, selection = potential.select(chain.data, key, chain.state.position)
+        return sampler.step(key, chain.state, potential, potential.fetch(selection))[1]
+
+    return jax.eval_shape(step, jax.random.key(0))
+
+
+def _examined(health: Health, info: Info, step: Array) -> Health:
+    watched = (
+        info.energy,
+        info.kinetic_temperature,
+        info.thermostat,
+        info.xi,
+        info.xi_thermostat,
+    )
+    what = jnp.zeros((), int)
+    for bit, value in enumerate(watched):
+        if value is not None:
+            what = what + jnp.where(jnp.isfinite(value), 0, 1 << bit)
+    first = (health.step == 0) & (what > 0)
+    return Health(jnp.where(first, step, health.step), jnp.where(first, what, health.what))
+
+
+def _round_trips(trips: Array | None, out_hot: Array, info: Info) -> tuple[Array | None, Array]:
+    """Count journeys plateau → next to a wall → plateau."""
+    if trips is None or info.hot is None:
+        return trips, out_hot
+    home = out_hot & info.at_unit_temperature
+    return trips + home.astype(trips.dtype), (out_hot | info.hot) & ~home
+
+
+def _zero(value: Scalar | None) -> Scalar | None:
+    return None if value is None else jnp.zeros_like(value)
+
+
+def _plus(total: Scalar | None, value: Scalar | None) -> Scalar | None:
+    return None if total is None or value is None else total + value
+
+
+def _mean(total: Scalar | None, count: int) -> Scalar | None:
+    return None if total is None else total / count

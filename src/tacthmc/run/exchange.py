@@ -1,0 +1,60 @@
+"""ArviZ: effective sample sizes, R-hat, and export, with whichever version is installed."""
+
+import warnings
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+
+def arviz() -> ModuleType:
+    """The ArviZ module, imported when first needed."""
+    try:
+        with warnings.catch_warnings():
+            # ArviZ 0.23 announces its successor on import.
+            warnings.simplefilter("ignore", FutureWarning)
+            import arviz as module
+    except ImportError as error:
+        raise ImportError(
+            "this needs ArviZ: pip install arviz (draws and traces are there without it)"
+        ) from error
+    return module
+
+
+def ess(values: np.ndarray) -> float:
+    """Bulk effective sample size of a (chain, draw) array; NaN where there are too few draws.
+
+    >>> import numpy as np
+    >>> bool(3000 < ess(np.random.default_rng(0).normal(size=(4, 1000))) < 5000)
+    True
+    """
+    if values.shape[1] < 4:
+        return float("nan")
+    return float(arviz().ess(np.asarray(values, float)))
+
+
+def rhat(values: np.ndarray) -> float:
+    """Rank-normalised split R-hat of a (chain, draw) array; NaN for a single chain.
+
+    >>> import numpy as np
+    >>> bool(rhat(np.random.default_rng(0).normal(size=(4, 1000))) < 1.01)
+    True
+    """
+    if values.shape[0] < 2 or values.shape[1] < 4:
+        return float("nan")
+    return float(arviz().rhat(np.asarray(values, float)))
+
+
+def export(
+    posterior: dict[str, np.ndarray],
+    sample_stats: dict[str, np.ndarray],
+    observed: dict[str, np.ndarray],
+) -> Any:
+    """An InferenceData (ArviZ < 1) or DataTree (ArviZ >= 1) of (chain, draw, …) arrays."""
+    module = arviz()
+    groups = {"posterior": posterior, "sample_stats": sample_stats}
+    if observed:
+        groups["observed_data"] = observed
+    if int(module.__version__.split(".")[0]) >= 1:
+        return module.from_dict(groups)
+    return module.from_dict(**groups)

@@ -1,0 +1,101 @@
+"""Where chains start, checked before anything is sampled."""
+
+import warnings
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from tacthmc._typing import Position
+from tacthmc.positions import checked, leaf_names
+from tacthmc.potential import Potential
+
+
+def chain_positions(
+    potential: Potential, init: Any, num_chains: int, per_chain: bool | None
+) -> Position:
+    """One position per chain, from one for all or from a stack of them."""
+    init = checked(init)
+    shapes = [leaf.shape for leaf in jax.tree.leaves(init)]
+    stacked = all(shape and shape[0] == num_chains for shape in shapes)
+    if per_chain is None:
+        per_chain = stacked and _is_stack(potential, init, num_chains)
+    if per_chain and not stacked:
+        raise ValueError(
+            f"init_per_chain=True needs a leading axis of num_chains={num_chains} on every leaf"
+            f" of init; got shapes {shapes}"
+        )
+    if not per_chain:
+        init = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), init)
+    _evaluated(potential, jax.tree.map(lambda x: x[0], init))
+    return init
+
+
+def _evaluated(potential: Potential, position: Position) -> None:
+    """Trace the potential once: wrong shapes and dtypes show here, as the user's own error."""
+    eqx.filter_eval_shape(
+        lambda p: potential.value_and_grad(p, potential.batch(jax.random.key(0), p)), position
+    )
+
+
+def _fits(potential: Potential, position: Position) -> bool:
+    try:
+        _evaluated(potential, position)
+    except Exception:
+        return False
+    return True
+
+
+def _is_stack(potential: Potential, init: Position, num_chains: int) -> bool:
+    """Whether an init whose leaves all have length ``num_chains`` is one position per chain."""
+    one = jax.tree.map(lambda x: x[0], init)
+    if not _fits(potential, init):
+        return True
+    if not _fits(potential, one):
+        return False
+    # Both readings make sense. A vector is one position, a matrix a stack of vectors.
+    as_stack = all(leaf.ndim > 1 for leaf in jax.tree.leaves(init))
+    if not as_stack:
+        warnings.warn(
+            f"init has the length num_chains={num_chains} and was read as one position for all"
+            " chains; pass init_per_chain=True if it holds one position per chain, False to"
+            " silence this",
+            stacklevel=4,
+        )
+    return as_stack
+
+
+@eqx.filter_jit
+def _first_estimates(potential: Potential, positions: Position, keys: Array) -> tuple[Any, Any]:
+    def one(key: Array, position: Position) -> tuple[Any, Any]:
+        return potential.value_and_grad(position, potential.batch(key, position))
+
+    return jax.vmap(one)(keys, positions)
+
+
+def check_start(potential: Potential, positions: Position, keys: Array) -> None:
+    """Refuse a start where position, energy or gradient is not finite."""
+    names = leaf_names(positions)
+
+    def first_bad(tree: Any, what: str) -> None:
+        for name, leaf in zip(names, jax.tree.leaves(tree), strict=True):
+            bad = ~np.isfinite(np.asarray(leaf)).reshape(len(leaf), -1).all(axis=1)
+            if bad.any():
+                raise ValueError(
+                    f"{what} is not finite at the start of chain {int(np.argmax(bad))}, in"
+                    f" leaf {name!r}"
+                )
+
+    first_bad(positions, "init")
+    energies, gradients = _first_estimates(potential, positions, keys)
+    bad = ~np.isfinite(np.asarray(energies))
+    if bad.any():
+        chain = int(np.argmax(bad))
+        raise ValueError(
+            f"the energy at the start of chain {chain} is {float(energies[chain])}: start where"
+            " the log density is finite"
+        )
+    first_bad(gradients, "the energy's gradient")

@@ -1,0 +1,157 @@
+"""A run in numbers and in words."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import numpy as np
+
+from tacthmc.diagnostics import Law
+from tacthmc.family import Langevin
+from tacthmc.positions import leaf_names
+from tacthmc.run.exchange import ess, rhat
+
+if TYPE_CHECKING:
+    from tacthmc.run.result import Run
+
+SHOWN = 16
+
+
+class Parameter(NamedTuple):
+    """One scalar of the position, over all chains' draws at unit temperature."""
+
+    name: str
+    mean: float
+    sd: float
+    ess: float
+    rhat: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What :meth:`Run.summary` returns; print it, or read the fields."""
+
+    title: str
+    parameters: list[Parameter]
+    num_parameters: int
+    plateau_share: list[float]
+    expected_plateau_share: float | None
+    round_trips: list[int]
+    flatness: list[float]
+    thermostats: list[Law]
+    notes: list[str]
+
+    def __str__(self) -> str:
+        """Plain-text tables."""
+        lines = [self.title, ""]
+        rows = [("", "mean", "sd", "ESS", "R-hat")]
+        rows += [
+            (p.name, f"{p.mean:.4g}", f"{p.sd:.4g}", f"{p.ess:.0f}", f"{p.rhat:.3f}")
+            for p in self.parameters
+        ]
+        lines += _table(rows)
+        if self.num_parameters > len(self.parameters):
+            lines.append(f"… and {self.num_parameters - len(self.parameters)} more parameters")
+        if self.expected_plateau_share is not None:
+            shares = " ".join(f"{s:.3f}" for s in self.plateau_share)
+            flat = " ".join(f"{f:.3f}" for f in self.flatness)
+            lines += [
+                "",
+                f"plateau share per chain: {shares} ({self.expected_plateau_share:.3f} if ξ is"
+                " uniform)",
+                f"round trips of ξ per chain: {' '.join(map(str, self.round_trips))}",
+                f"ξ's distance from uniform (total variation) per chain: {flat}",
+            ]
+        if self.thermostats:
+            rows = [("", "mean", "theory", "sd", "theory")]
+            rows += [
+                (
+                    law.name,
+                    *(f"{x:.4g}" for x in (law.mean, law.expected_mean)),
+                    *("" if np.isnan(x) else f"{x:.4g}" for x in (law.sd, law.expected_sd)),
+                )
+                for law in self.thermostats
+            ]
+            lines += ["", *_table(rows)]
+        if self.notes:
+            lines += ["", *self.notes]
+        return "\n".join(lines)
+
+
+def summarise(run: "Run") -> Summary:
+    """Gather a run's numbers."""
+    parameters, total = _parameters(run)
+    expected = None
+    if run.tempered and isinstance(run.sampler, Langevin) and run.sampler.coupling is not None:
+        expected = float(run.sampler.coupling.efficiency * run.sampler.keep_within)
+    rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
+    return Summary(
+        title=(
+            f"{run.num_chains} chains × {run.num_steps} steps ({run.num_warmup} warm-up),"
+            f" {run.num_draws} draws a chain, {run.seconds:.1f} s, {rate:,.0f} chain-steps/s"
+        ),
+        parameters=parameters,
+        num_parameters=total,
+        plateau_share=[float(x) for x in run.plateau_share],
+        expected_plateau_share=expected,
+        round_trips=[int(x) for x in run.round_trips],
+        flatness=[float(x) for x in run.flatness] if expected is not None else [],
+        thermostats=run.thermostats,
+        notes=_notes(run, parameters),
+    )
+
+
+def _parameters(run: "Run") -> tuple[list[Parameter], int]:
+    rows: list[Parameter] = []
+    total = 0
+    for name, leaf in zip(leaf_names(run.draws), jax.tree.leaves(run.draws), strict=True):
+        flat = leaf.reshape(*leaf.shape[:2], -1)
+        total += flat.shape[2]
+        for i in range(min(flat.shape[2], SHOWN - len(rows))):
+            index = ",".join(map(str, np.unravel_index(i, leaf.shape[2:]))) if leaf.ndim > 2 else ""
+            values = flat[:, :, i]
+            if values.size == 0:
+                nan = float("nan")
+                rows.append(Parameter(f"{name}[{index}]" if index else name, nan, nan, 0.0, nan))
+                continue
+            rows.append(
+                Parameter(
+                    f"{name}[{index}]" if index else name,
+                    float(values.mean(dtype=float)),
+                    float(values.std(dtype=float)),
+                    ess(values),
+                    rhat(values),
+                )
+            )
+    return rows, total
+
+
+def _notes(run: "Run", parameters: list[Parameter]) -> list[str]:
+    notes = [f"! {failure}" for failure in run.failures]
+    if run.interrupted:
+        notes.append("! the run was interrupted; what was done until then is here")
+    if run.num_draws == 0:
+        notes.append(
+            "! at least one chain has no draw at unit temperature: run longer, or look at"
+            " run.trace['xi'] and run.all_draws"
+        )
+    elif run.tempered and run.round_trips.min() == 0:
+        notes.append(
+            "! at least one chain's ξ made no round trip: its draws are those of SGNHT, no"
+            " modes were crossed by heating"
+        )
+    worst = max((p.rhat for p in parameters if np.isfinite(p.rhat)), default=1.0)
+    if worst > 1.01:
+        notes.append(f"! R-hat reaches {worst:.3f}: chains disagree, run longer")
+    return notes
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,129 @@
+"""Optimisers as runs with the same driver: baselines, and starts for chains."""
+
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Int
+
+from tacthmc import checks
+from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate
+from tacthmc.positions import checked, scalar_dtype
+from tacthmc.potential import Potential
+from tacthmc.rates import rate_at
+from tacthmc.samplers.base import Sampler
+from tacthmc.state import Info
+
+
+class OptimiserState(eqx.Module):
+    """θ, Optax's state, and the steps made."""
+
+    position: Position
+    inner: Any
+    step: Int[Array, ""]
+
+
+class Optimiser(Sampler):
+    """Any Optax transformation, run as if it were a sampler."""
+
+    transform: optax.GradientTransformation
+    learning_rate: Rate
+    num_data: Number
+    keep_every: int = eqx.field(static=True)
+
+    def init(self, key: PRNGKey, position: Any) -> OptimiserState:
+        """θ as given; the key is not used."""
+        position = checked(position)
+        return OptimiserState(position, self.transform.init(position), jnp.zeros((), int))
+
+    def noise(self, key: PRNGKey, position: Position) -> tuple[()]:
+        """None."""
+        return ()
+
+    def advance(
+        self, noise: tuple[()], state: OptimiserState, potential: Potential, batch: Batch
+    ) -> tuple[OptimiserState, Info]:
+        """θ ← θ − lr·transform(∇Ũ/N)."""
+        dtype = scalar_dtype(state.position)
+        energy, gradient = potential.value_and_grad(state.position, batch)
+        count = jnp.asarray(self.num_data)
+        mean = jax.tree.map(lambda g: g / count.astype(g.dtype), gradient)
+        updates, inner = self.transform.update(mean, state.inner, state.position)
+        rate = rate_at(self.learning_rate, state.step, dtype)
+
+        def moved(x: Array, u: Array) -> Array:
+            return x - rate.astype(x.dtype) * u.astype(x.dtype)
+
+        position = jax.tree.map(moved, state.position, updates)
+        step = state.step + 1
+        due = step % self.keep_every == 0
+        info = Info(energy.astype(dtype), at_unit_temperature=jnp.asarray(True), keep=due)
+        return OptimiserState(position, inner, step), info
+
+
+def optimiser(
+    transform: optax.GradientTransformation,
+    learning_rate: Rate = -1.0,
+    *,
+    num_data: Number = 1,
+    keep_every: int = 50,
+) -> Optimiser:
+    """Run an Optax transformation with the same driver as the samplers.
+
+    It gets the gradient of the mean loss U/N. A transformation that is complete in itself
+    (``optax.adamw(1e-3)``) is used as it is; for a bare direction (``optax.scale_by_adam()``)
+    give a ``learning_rate``, which then is traced like every sampler's step size.
+
+    Draws are iterates, not samples: one per ``keep_every`` steps.
+
+    >>> import jax, jax.numpy as jnp, optax, tacthmc
+    >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum((x - 3.0) ** 2))
+    >>> run = tacthmc.sample(jax.random.key(0), optimiser(optax.lion(1e-2)), target,
+    ...                      init=jnp.zeros(2), num_steps=2_000)
+    >>> bool(jnp.all(jnp.abs(run.draws[0, -1] - 3.0) < 0.05))
+    True
+    """
+    checks.positive("num_data", num_data)
+    checks.whole("keep_every", keep_every, 1)
+    if not callable(getattr(transform, "update", None)):
+        raise TypeError(f"transform must be an Optax GradientTransformation; got {transform!r}")
+    return Optimiser(
+        transform=transform, learning_rate=learning_rate, num_data=num_data, keep_every=keep_every
+    )
+
+
+# One object for equal settings, so that a second run finds the first one's compiled program.
+_adam_direction = functools.cache(optax.scale_by_adam)
+_momentum_direction = functools.cache(optax.trace)
+
+
+def adam(learning_rate: Rate = 1e-3, *, num_data: Number = 1, keep_every: int = 50) -> Optimiser:
+    """Adam on the mean loss, with Optax's defaults.
+
+    >>> adam(1e-3, num_data=50_000).learning_rate
+    0.001
+    """
+    checks.positive("learning_rate", learning_rate)
+    return optimiser(_adam_direction(), learning_rate, num_data=num_data, keep_every=keep_every)
+
+
+def momentum_sgd(
+    learning_rate: Rate = 1e-3,
+    momentum: float = 0.9,
+    *,
+    num_data: Number = 1,
+    keep_every: int = 50,
+) -> Optimiser:
+    """SGD with momentum on the mean loss.
+
+    >>> momentum_sgd(1e-3, num_data=50_000).learning_rate
+    0.001
+    """
+    checks.positive("learning_rate", learning_rate)
+    checks.non_negative("momentum", momentum)
+    return optimiser(
+        _momentum_direction(momentum), learning_rate, num_data=num_data, keep_every=keep_every
+    )

@@ -1,0 +1,219 @@
+r"""TACT-HMC, the paper's sampler, and its two ablations."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from tacthmc import checks
+from tacthmc._typing import Number, Rate
+from tacthmc.bias import AdaptiveBiasingForce, Bias, LiteralAdaptiveBiasingForce, Metadynamics
+from tacthmc.coupling import Coupling, PowerCoupling
+from tacthmc.family import Langevin, Refresh
+from tacthmc.integrator import Euler, Integrator
+from tacthmc.thermostat import NoThermostat, ScalarThermostat, TensorThermostat, Thermostat
+
+
+def tact(
+    step_size: Rate,
+    *,
+    noise: Rate = 0.1,
+    xi_step_size: Rate | None = None,
+    xi_noise: Rate | None = None,
+    thermostat: Thermostat | None = None,
+    xi_thermostat: Thermostat | None = None,
+    coupling: Coupling | None = None,
+    bias: Bias | None = None,
+    mass: Any = 1.0,
+    integrator: Integrator | None = None,
+    bath_temperature: Number = 1.0,
+    keep_every: int = 50,
+    keep_within: Number = 1.0,
+    refresh: Refresh | None = None,
+    xi_speed_limit: Number | None = None,
+) -> Langevin:
+    r"""Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo.
+
+    In the paper's variables (r = pΔt/m, z = sΔt, η = Δt²/m), with T·λ for λ:
+
+    .. math::
+        d\theta &= r_\theta, &
+        dr_\theta &= \lambda(\eta_\theta\tilde f + N(0, 2c_\theta\eta_\theta))
+            - \lambda^2 z_\theta r_\theta, &
+        dz_\theta &= \lambda^2(\langle r_\theta^2\rangle - \eta_\theta T)/\gamma_\theta \\
+        d\xi &= r_\xi, &
+        dr_\xi &= -\lambda'(\eta_\xi\tilde U + N(0, 2c_\xi\eta_\xi)) + \eta_\xi A'(\xi)
+            - \lambda'^2 z_\xi r_\xi, &
+        dz_\xi &= \lambda'^2(r_\xi^2 - \eta_\xi T)/\gamma_\xi
+
+    **Invariant density** (Theorem 1), for force noise of variance v_f and energy noise of
+    variance v_U:
+
+    .. math::
+        \pi \propto \exp\Big(-\frac{\lambda(\xi) U(\theta) - A(\xi)}{T}\Big)\,
+        N(r_\theta; 0, \eta_\theta T)\, N(r_\xi; 0, \eta_\xi T)\,
+        N\Big(z_\theta; \tfrac{c_\theta + \eta_\theta v_f/2}{T}, \tfrac{\eta_\theta T}{\gamma_\theta D}\Big)\,
+        N\Big(z_\xi; \tfrac{c_\xi + \eta_\xi v_U/2}{T}, \tfrac{\eta_\xi T}{\gamma_\xi}\Big)
+
+    inside the well, so that on the plateau |ξ| ≤ ξ0, where λ = T, θ follows the posterior
+    exp(−U) *whatever the bias A is*. ξ is uniform once A is the free energy.
+
+    **Assumptions under which this holds**, and what it costs where they fail:
+
+    * θ has relaxed at unit temperature when it is kept. Entering the plateau quickly in high
+      dimension leaves θ hotter than the posterior for a while.
+    * The force's noise has the same variance everywhere, also across temperatures, since z_θ
+      is shared by all. (With a variance ∝ |θ|²/D the plateau's variance came out 5% low.)
+    * The noises of Ũ and f̃ are independent. One mini-batch makes both, so they are
+      correlated; a state-dependent correlation of 0.9 gave a variance 12% low.
+    * Batches are drawn independently (``batches="replacement"``). Reshuffled epochs are not.
+    * The noise is Gaussian and isotropic over the coordinates that share a thermostat, in
+      the shape of the friction (see :mod:`tacthmc.thermostat`).
+    * Nothing is capped. ``xi_speed_limit`` breaks ξ's law (not θ's on the plateau).
+    * The step is small: the splitting's error is of order η, Euler's of order √η.
+
+    Args:
+        step_size: η_θ = Δt²/m in full-data units: U is the sum over the data set. For a
+            learning rate per datum see :func:`tact_per_datum`.
+        noise: c_θ, the level of injected noise; the friction per step without other noise.
+        xi_step_size: η_ξ; η_θ if not given.
+        xi_noise: c_ξ; c_θ if not given.
+        thermostat: for θ: ScalarThermostat (default), TensorThermostat, DiagonalThermostat,
+            MatrixThermostat or NoThermostat, each with inertia γ or relative inertia Γ.
+        xi_thermostat: for ξ: ScalarThermostat (default) or NoThermostat.
+        coupling: λ(ξ); the paper's PowerCoupling() by default, or CustomCoupling.
+        bias: AdaptiveBiasingForce() by default; Metadynamics, well_tempered, NoBias, ….
+        mass: m_θ relative to the mass in η_θ: a number, or a pytree of numbers (per tensor)
+            or arrays (diagonal: preconditioning) that matches the position.
+        integrator: Splitting() by default, Euler() for Algorithm 1.
+        bath_temperature: T, the thermostats' target. The plateau stays at the posterior's own
+            temperature, T/λ = 1, for any T.
+        keep_every: K; θ is kept at every K-th step if ξ is on the plateau.
+        keep_within: keep only where |ξ| ≤ keep_within·ξ0.
+        refresh: which momenta are redrawn at every K-th step; none by default.
+        xi_speed_limit: redraw r_ξ whenever |r_ξ| reaches this (the authors use 0.25).
+
+    Rates may be schedules: functions of the step count.
+
+    Reference: R. Luo, J. Wang, Y. Yang, Z. Zhu, J. Wang. *Thermostat-assisted
+    continuously-tempered Hamiltonian Monte Carlo for Bayesian learning.* NeurIPS 2018.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> target = tacthmc.potential(lambda x: 4.0 * jnp.sum((x**2 - 1.0) ** 2))
+    >>> run = tacthmc.sample(jax.random.key(0), tact(step_size=1e-2), target,
+    ...                      init=jnp.ones(1), num_steps=20_000, num_chains=4)
+    >>> bool((run.draws > 0.5).any() and (run.draws < -0.5).any())     # both wells
+    True
+    """
+    return Langevin(
+        step_size,
+        noise=noise,
+        xi_step_size=xi_step_size,
+        xi_noise=xi_noise,
+        mass=mass,
+        thermostat=thermostat,
+        xi_thermostat=xi_thermostat,
+        coupling=PowerCoupling() if coupling is None else coupling,
+        bias=AdaptiveBiasingForce() if bias is None else bias,
+        integrator=integrator,
+        bath_temperature=bath_temperature,
+        keep_every=keep_every,
+        keep_within=keep_within,
+        refresh=refresh,
+        xi_speed_limit=xi_speed_limit,
+    )
+
+
+def tact_per_datum(learning_rate: Number, num_data: int, **settings: Any) -> Langevin:
+    """:func:`tact` with its step size given as a learning rate on the mean loss, η·N.
+
+    The update −η∇U with U the sum over N examples is −(ηN)∇(U/N): what an optimiser calls its
+    learning rate is η·N. ``xi_learning_rate`` does the same for ξ; all other settings are
+    :func:`tact`'s.
+
+    >>> tact_per_datum(0.01, num_data=50_000).step_size
+    2e-07
+    """
+    checks.positive("learning_rate", learning_rate)
+    checks.whole("num_data", num_data, 1)
+    xi_rate = settings.pop("xi_learning_rate", None)
+    if xi_rate is not None:
+        checks.positive("xi_learning_rate", xi_rate)
+        settings["xi_step_size"] = xi_rate / num_data
+    return tact(learning_rate / num_data, **settings)
+
+
+def tact_from_tuple(
+    seven: Sequence[float],
+    num_data: int,
+    variant: Literal["algorithm1", "splitting", "authors"] = "algorithm1",
+) -> Langevin:
+    """The paper's 7-tuple [η_θ, η_ξ, c_θ, c_ξ, γ_θ, γ_ξ, K], per datum as its authors use it.
+
+    With the loss a mean over N examples, the η's are learning rates: η_full = η/N.
+
+    * "algorithm1": Algorithm 1 to the letter: Euler, the paper's coupling, the bias averaged
+      with the global 1/k, momenta of θ and ξ redrawn every K steps on the plateau.
+    * "splitting": the same numbers with this library's integrator, bias and thermostats.
+    * "authors": the choices of the authors' published code, less its defects: plateau ±0.1,
+      walls ±1, temperature 6 at the walls, metadynamics on 2,000 bins of width 1e-3 with the
+      increment spread over 3, η_ξ = η_θ/100 whatever the tuple says, one thermostat per
+      tensor, draws kept within 0.85 of the plateau, θ's momenta redrawn every K steps
+      everywhere, r_ξ redrawn when it reaches 0.25.
+
+    >>> sampler = tact_from_tuple([0.0010, 0.0010, 0.10, 0.10, 1.0, 1.0, 50], num_data=50_000)
+    >>> sampler.step_size, sampler.keep_every
+    (2e-08, 50)
+    """
+    if len(seven) != 7:
+        raise ValueError(
+            f"expected seven numbers [η_θ, η_ξ, c_θ, c_ξ, γ_θ, γ_ξ, K]; got {len(seven)}"
+        )
+    eta, xi_eta, c, xi_c, gamma, xi_gamma, keep_every = seven
+    for name, value in zip(("η_θ", "η_ξ"), (eta, xi_eta), strict=True):
+        checks.positive(name, value)
+    checks.whole("num_data", num_data, 1)
+    if int(keep_every) != keep_every:
+        raise ValueError(f"K must be a whole number; got {keep_every!r}")
+    common: dict[str, Any] = {
+        "noise": c,
+        "xi_noise": xi_c,
+        "xi_thermostat": ScalarThermostat(gamma=xi_gamma),
+        "keep_every": int(keep_every),
+    }
+    if variant == "authors":
+        return tact(
+            eta / num_data,
+            xi_step_size=eta / num_data / 100,
+            thermostat=TensorThermostat(gamma=gamma),
+            coupling=PowerCoupling.up_to(6.0, plateau=0.1, wall=1.0),
+            bias=Metadynamics(bins=2000, height=1e-3, spread=1),
+            integrator=Euler(),
+            keep_within=0.85,
+            refresh=Refresh(theta=True, everywhere=True),
+            xi_speed_limit=0.25,
+            **common,
+        )
+    common["xi_step_size"] = xi_eta / num_data
+    common["thermostat"] = ScalarThermostat(gamma=gamma)
+    if variant == "splitting":
+        return tact(eta / num_data, **common)
+    if variant != "algorithm1":
+        raise ValueError(f"variant must be 'algorithm1', 'splitting' or 'authors'; got {variant!r}")
+    return tact(
+        eta / num_data,
+        bias=LiteralAdaptiveBiasingForce(),
+        integrator=Euler(),
+        refresh=Refresh(theta=True, xi=True),
+        **common,
+    )
+
+
+def without_thermostat(step_size: Rate, **settings: Any) -> Langevin:
+    """The paper's ablation: tempered, with constant friction instead of thermostats.
+
+    Right only if neither energy nor force has noise of its own; with noisy gradients the
+    chain is too hot and its histogram too wide. Settings are :func:`tact`'s.
+
+    >>> type(without_thermostat(0.01).thermostat).__name__
+    'NoThermostat'
+    """
+    return tact(step_size, thermostat=NoThermostat(), xi_thermostat=NoThermostat(), **settings)

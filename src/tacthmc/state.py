@@ -1,0 +1,51 @@
+"""What a chain carries from step to step, and what it reports."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+from jaxtyping import Array, Bool, Int
+
+from tacthmc._typing import Position, Scalar
+
+
+class Tempering(eqx.Module):
+    """The tempering variable: ξ, its momentum r_ξ, its thermostat z_ξ, the bias's table."""
+
+    xi: Scalar
+    momentum: Scalar
+    thermostat: Any
+    bias: Any
+
+
+class State(eqx.Module):
+    """θ, r_θ, z_θ, and ξ's part where there is one; ``step`` counts the steps made."""
+
+    position: Position
+    momentum: Position
+    thermostat: Any
+    tempering: Tempering | None
+    step: Int[Array, ""]
+
+
+class Info(NamedTuple):
+    """What a person wants to see of one step; None where the sampler has no such thing.
+
+    ``keep`` says whether this step's position is a draw from the posterior that is due:
+    at unit temperature, and at a multiple of ``keep_every`` steps.
+    """
+
+    energy: Scalar
+    """The estimate Ũ that moved the chain."""
+    at_unit_temperature: Bool[Array, ""]
+    keep: Bool[Array, ""]
+    kinetic_temperature: Scalar | None = None
+    """⟨m·r²⟩/η of θ: the bath temperature T in equilibrium."""
+    thermostat: Scalar | None = None
+    """The mean friction z_θ."""
+    xi: Scalar | None = None
+    temperature: Scalar | None = None
+    """The effective temperature T/λ(ξ)."""
+    xi_kinetic_temperature: Scalar | None = None
+    xi_thermostat: Scalar | None = None
+    hot: Bool[Array, ""] | None = None
+    """Whether ξ is next to a wall."""

@@ -1,0 +1,358 @@
+r"""Nosé-Hoover thermostats for θ: scalar, one per tensor, diagonal, full matrix, or none.
+
+In the paper's variables (§3.3: r = pΔt/m, z = sΔt, η = Δt²/m) a thermostat z is a friction
+per step that feels the kinetic temperature and settles where it dissipates exactly the heat
+that injected and unknown noise bring in:
+
+.. math::
+    dr_i = -\lambda^2 z\,g_i\,r_i, \qquad
+    dz = \frac{\lambda^2}{\gamma}\,\Big\langle g_i\,(m_i r_i^2 - \eta T)\Big\rangle
+
+with masses m_i relative to the mass behind η, and the mean ⟨·⟩ over the coordinates that
+share z. The shape g of the friction has to be that of the noise: g = 1/m where the force
+noise has the same variance in all of a thermostat's coordinates (``shape="isotropic"``, the
+default: the paper's assumption V_f = v_f·I), g = 1 where its covariance is proportional to
+the mass (``shape="mass"``: mini-batch noise of a posterior preconditioned by its Fisher
+information). Then (Theorem 1)
+
+.. math:: z \sim N\big((c + \eta v_f/2)/T,\ \eta T/(\gamma D)\big)
+
+for a thermostat shared by D coordinates, injected noise N(0, 2c·g_i·η/m_i) and force noise
+of variance v_f, independent of θ and r.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from tacthmc import checks
+from tacthmc._typing import Number, Position, Rate, Scalar
+from tacthmc.inertia import Inertia
+from tacthmc.positions import dimension, flatten, scalar_dtype, unflatten
+
+Shape: TypeAlias = Literal["isotropic", "mass"]
+
+
+class Conditions(NamedTuple):
+    """What holds during one step: η, the bath's temperature T, and the step count."""
+
+    eta: Scalar
+    bath: Number
+    step: Array
+
+
+class Noise(NamedTuple):
+    """What heats θ: the injected level c and the variance v of the force's own noise."""
+
+    injected: float
+    force_variance: float
+
+
+class Thermostat(eqx.Module):
+    """What damps θ's momenta; a final class says which coordinates share a friction."""
+
+    shape: eqx.AbstractVar[Shape]
+
+    @abstractmethod
+    def init(self, position: Position, friction: Scalar) -> Any:
+        """Thermostats that all start at the friction c/T."""
+
+    @abstractmethod
+    def advance(self, z: Any, r: Position, m: Position, at: Conditions, weight: Scalar) -> Any:
+        """z after a time in which ``weight`` = λ²·(share of a step)."""
+
+    @abstractmethod
+    def damping(self, z: Any, m: Position, weight: Scalar) -> Callable[[Position], Position]:
+        """The exact flow of the friction, r ↦ exp(−weight·z·g)·r."""
+
+    @abstractmethod
+    def drag(self, z: Any, r: Position, m: Position, weight: Scalar) -> Position:
+        """The friction's Euler increment, weight·z·g·r, to be subtracted."""
+
+    @abstractmethod
+    def level(self, z: Any) -> Scalar:
+        """One number to watch: the mean friction."""
+
+    @abstractmethod
+    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+        """Theorem 1's mean and variance of :meth:`level`."""
+
+    def weights(self, m: Position) -> Position:
+        """The shape g of friction and injected noise."""
+        if self.shape == "mass":
+            return jax.tree.map(jnp.ones_like, m)
+        return jax.tree.map(lambda m: 1 / m, m)
+
+
+class SeparableThermostat(Thermostat):
+    """Thermostats whose friction acts on each coordinate by itself."""
+
+    @abstractmethod
+    def per_leaf(self, z: Any, like: Position) -> Position:
+        """The frictions as a pytree whose leaves broadcast to those of ``like``."""
+
+    def damping(self, z: Any, m: Position, weight: Scalar) -> Callable[[Position], Position]:
+        """r ↦ exp(−weight·z·g)·r."""
+        factors = jax.tree.map(
+            lambda z, g: jnp.exp(-weight.astype(z.dtype) * z * g),
+            self.per_leaf(z, m),
+            self.weights(m),
+        )
+        return lambda r: jax.tree.map(jnp.multiply, factors, r)
+
+    def drag(self, z: Any, r: Position, m: Position, weight: Scalar) -> Position:
+        """weight·z·g·r."""
+        return jax.tree.map(
+            lambda z, g, r: weight.astype(r.dtype) * z * g * r,
+            self.per_leaf(z, r),
+            self.weights(m),
+            r,
+        )
+
+
+class NoThermostat(SeparableThermostat):
+    """A constant friction c/T: right only if the gradient has no noise of its own."""
+
+    shape: Shape = eqx.field(static=True)
+
+    def __init__(self, shape: Shape = "isotropic"):
+        """Keep the friction constant."""
+        self.shape = _checked_shape(shape)
+
+    def init(self, position: Position, friction: Scalar) -> Scalar:
+        """The constant itself."""
+        return friction
+
+    def advance(
+        self, z: Scalar, r: Position, m: Position, at: Conditions, weight: Scalar
+    ) -> Scalar:
+        """Stay."""
+        return z
+
+    def per_leaf(self, z: Scalar, like: Position) -> Position:
+        """The same for every leaf."""
+        return jax.tree.map(lambda leaf: z.astype(leaf.dtype), like)
+
+    def level(self, z: Scalar) -> Scalar:
+        """The constant."""
+        return z
+
+    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+        """A constant: c/T, no variance."""
+        return float(noise.injected / at.bath), 0.0
+
+
+class ScalarThermostat(SeparableThermostat):
+    """One friction for all coordinates (Algorithm 1)."""
+
+    inertia: Inertia
+    shape: Shape = eqx.field(static=True)
+
+    def __init__(
+        self, gamma: Rate | None = None, steps: Rate | None = None, shape: Shape = "isotropic"
+    ):
+        """Give the inertia as γ (``gamma``) or relative as Γ (``steps``, 100 by default)."""
+        self.inertia, self.shape = Inertia(gamma, steps), _checked_shape(shape)
+
+    def init(self, position: Position, friction: Scalar) -> Scalar:
+        """z = c/T."""
+        return friction
+
+    def advance(
+        self, z: Scalar, r: Position, m: Position, at: Conditions, weight: Scalar
+    ) -> Scalar:
+        """z += weight·⟨g(m·r² − ηT)⟩/γ."""
+        heat = jax.tree.leaves(_heat(r, m, self.weights(m), at))
+        total = sum((jnp.sum(h).astype(z.dtype) for h in heat), jnp.zeros((), z.dtype))
+        return z + weight * total / (dimension(r) * self.inertia.at(at.step, at.eta, at.bath))
+
+    def per_leaf(self, z: Scalar, like: Position) -> Position:
+        """The same for every leaf."""
+        return jax.tree.map(lambda leaf: z.astype(leaf.dtype), like)
+
+    def level(self, z: Scalar) -> Scalar:
+        """z."""
+        return z
+
+    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+        """Mean (c + ηv/2)/T, variance ηT/(γD)."""
+        return _law(self.inertia, noise, at, dimension(position))
+
+
+class TensorThermostat(SeparableThermostat):
+    """One friction for each leaf of the position (each weight matrix, each bias vector)."""
+
+    inertia: Inertia
+    shape: Shape = eqx.field(static=True)
+
+    def __init__(
+        self, gamma: Rate | None = None, steps: Rate | None = None, shape: Shape = "isotropic"
+    ):
+        """Give the inertia as γ (``gamma``) or relative as Γ (``steps``, 100 by default)."""
+        self.inertia, self.shape = Inertia(gamma, steps), _checked_shape(shape)
+
+    def init(self, position: Position, friction: Scalar) -> Position:
+        """z = c/T for each leaf."""
+        return jax.tree.map(lambda leaf: friction.astype(leaf.dtype), position)
+
+    def advance(
+        self, z: Position, r: Position, m: Position, at: Conditions, weight: Scalar
+    ) -> Position:
+        """z += weight·⟨g(m·r² − ηT)⟩/γ, the mean over each leaf alone."""
+        rate = weight / self.inertia.at(at.step, at.eta, at.bath)
+        heat = _heat(r, m, self.weights(m), at)
+        return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * jnp.mean(h), z, heat)
+
+    def per_leaf(self, z: Position, like: Position) -> Position:
+        """One scalar a leaf."""
+        return z
+
+    def level(self, z: Position) -> Scalar:
+        """The mean over leaves."""
+        return _mean_over(z)
+
+    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+        """Mean (c + ηv/2)/T; variance Σ ηT/(γD_leaf) over the squared number of leaves."""
+        sizes = [math.prod(leaf.shape) for leaf in jax.tree.leaves(position)]
+        laws = [_law(self.inertia, noise, at, size) for size in sizes]
+        return laws[0][0], sum(variance for _, variance in laws) / len(sizes) ** 2
+
+
+class DiagonalThermostat(SeparableThermostat):
+    """One friction for each coordinate: right for noise of unequal variances."""
+
+    inertia: Inertia
+    shape: Shape = eqx.field(static=True)
+
+    def __init__(
+        self, gamma: Rate | None = None, steps: Rate | None = None, shape: Shape = "isotropic"
+    ):
+        """Give the inertia as γ (``gamma``) or relative as Γ (``steps``, 100 by default)."""
+        self.inertia, self.shape = Inertia(gamma, steps), _checked_shape(shape)
+
+    def init(self, position: Position, friction: Scalar) -> Position:
+        """z = c/T for each coordinate."""
+        return jax.tree.map(
+            lambda leaf: jnp.broadcast_to(friction.astype(leaf.dtype), leaf.shape), position
+        )
+
+    def advance(
+        self, z: Position, r: Position, m: Position, at: Conditions, weight: Scalar
+    ) -> Position:
+        """z_i += weight·g_i(m_i·r_i² − ηT)/γ."""
+        rate = weight / self.inertia.at(at.step, at.eta, at.bath)
+        heat = _heat(r, m, self.weights(m), at)
+        return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * h, z, heat)
+
+    def per_leaf(self, z: Position, like: Position) -> Position:
+        """One friction a coordinate."""
+        return z
+
+    def level(self, z: Position) -> Scalar:
+        """The mean over coordinates."""
+        return _mean_over(z)
+
+    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+        """Mean (c + ηv/2)/T (v the mean noise variance), variance ηT/γ over D."""
+        mean, variance = _law(self.inertia, noise, at, 1)
+        return mean, variance / dimension(position)
+
+
+class MatrixThermostat(Thermostat):
+    r"""The full D×D matrix of the paper's Eq. 5: right under correlated, anisotropic noise.
+
+    .. math::
+        dr_i = -\frac{\lambda^2}{m_i}\sum_j z_{ij} r_j, \qquad
+        dz_{ij} = \frac{\lambda^2}{\gamma}\,\Big(r_i r_j - \frac{\eta T}{m_i}\delta_{ij}\Big)
+
+    This is Eq. 5 with S = z·M⁻¹/Δt and inertia κ_ij = κ·m_j²: the one choice for which z
+    stays symmetric under unequal masses. The antisymmetric part of Eq. 5 never moves (it is
+    conserved), so the system is not ergodic in S; θ, r and the diagonal have Theorem 1's law,
+    z_ii ~ N((c + η·V_ii/2)/T, ηT/γ), off-diagonal entries (equal masses) half that variance.
+
+    Costs D² memory and a D×D eigendecomposition a step: for small D.
+    """
+
+    inertia: Inertia
+    shape: Shape = eqx.field(static=True)
+    largest: int = eqx.field(static=True)
+
+    def __init__(self, gamma: Rate | None = None, steps: Rate | None = None, largest: int = 512):
+        """Give the inertia as γ or Γ; dimensions over ``largest`` are refused."""
+        checks.whole("largest", largest, 1)
+        self.inertia, self.shape, self.largest = Inertia(gamma, steps), "isotropic", largest
+
+    def init(self, position: Position, friction: Scalar) -> Array:
+        """z = (c/T)·I."""
+        size = dimension(position)
+        if size > self.largest:
+            raise ValueError(
+                f"a matrix thermostat for {size} dimensions holds {size}² numbers and decomposes"
+                f" them each step; use DiagonalThermostat, or raise largest={self.largest}"
+            )
+        return friction * jnp.eye(size, dtype=friction.dtype)
+
+    def advance(self, z: Array, r: Position, m: Position, at: Conditions, weight: Scalar) -> Array:
+        """z += weight·(r rᵀ − ηT·M⁻¹)/γ."""
+        flat, mass = flatten(r, z.dtype), flatten(m, z.dtype)
+        rate = weight / self.inertia.at(at.step, at.eta, at.bath)
+        return z + rate * (jnp.outer(flat, flat) - jnp.diag(at.eta * at.bath / mass))
+
+    def damping(self, z: Array, m: Position, weight: Scalar) -> Callable[[Position], Position]:
+        """r ↦ exp(−weight·M⁻¹z)·r, through the symmetric M^{-1/2} z M^{-1/2}."""
+        root = jnp.sqrt(flatten(m, z.dtype))
+        values, vectors = jnp.linalg.eigh(z / jnp.outer(root, root))
+        factors = jnp.exp(-weight * values)
+
+        def damp(r: Position) -> Position:
+            y = vectors.T @ (root * flatten(r, z.dtype))
+            return unflatten((vectors @ (factors * y)) / root, r)
+
+        return damp
+
+    def drag(self, z: Array, r: Position, m: Position, weight: Scalar) -> Position:
+        """weight·M⁻¹z·r."""
+        mass = flatten(m, z.dtype)
+        return unflatten(weight * (z @ flatten(r, z.dtype)) / mass, r)
+
+    def level(self, z: Array) -> Scalar:
+        """The mean of the diagonal."""
+        return jnp.mean(jnp.diagonal(z))
+
+    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+        """Mean (c + ηv/2)/T (v the mean diagonal of V_f), variance ηT/γ over D."""
+        mean, variance = _law(self.inertia, noise, at, 1)
+        return mean, variance / dimension(position)
+
+
+def _checked_shape(shape: Shape) -> Shape:
+    if shape not in ("isotropic", "mass"):
+        raise ValueError(f"shape must be 'isotropic' or 'mass'; got {shape!r}")
+    return shape
+
+
+def _heat(r: Position, m: Position, g: Position, at: Conditions) -> Position:
+    """g(m·r² − ηT): the excess of kinetic temperature, coordinate by coordinate."""
+
+    def heat(r: Array, m: Array, g: Array) -> Array:
+        return g * (m * r**2 - (at.eta * at.bath).astype(r.dtype))
+
+    return jax.tree.map(heat, r, m, g)
+
+
+def _mean_over(z: Position) -> Scalar:
+    dtype = scalar_dtype(z)
+    total = sum((jnp.sum(x).astype(dtype) for x in jax.tree.leaves(z)), jnp.zeros((), dtype))
+    return total / dimension(z)
+
+
+def _law(inertia: Inertia, noise: Noise, at: Conditions, size: int) -> tuple[float, float]:
+    gamma = float(inertia.at(at.step, at.eta, at.bath))
+    eta, bath = float(at.eta), float(at.bath)
+    return (noise.injected + eta * noise.force_variance / 2) / bath, eta * bath / (gamma * size)
