@@ -3,10 +3,15 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 Position: TypeAlias = PyTree[Float[Array, "..."]]
-"""What is sampled: any pytree of floating-point arrays."""
+"""What is sampled: any pytree of floating-point arrays. (A potential may be one of a larger
+pytree, a whole model say, of which a part is sampled: there the type is Any.)"""
+
+Draws: TypeAlias = PyTree[Float[np.ndarray, "..."]]
+"""Positions on the host, with leading axes for draws (and chains)."""
 
 Scalar: TypeAlias = Float[Array, ""]
 

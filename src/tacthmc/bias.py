@@ -10,13 +10,13 @@ mapped, saved and resumed. ``bias.started_from(table)`` begins with an earlier r
 """
 
 from abc import abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, DTypeLike, Float
+from jaxtyping import Array, DTypeLike, Float, Int
 
 from tacthmc import checks
 from tacthmc._typing import Number, Rate, Scalar
@@ -77,7 +77,7 @@ class Bias(eqx.Module):
         """The same bias, learning no more."""
         return FrozenBias(self)
 
-    def started_from(self, table: Any) -> Self:
+    def started_from(self, table: Any) -> "Bias":
         """The same bias, beginning with a table learnt earlier."""
         expected = jax.tree.map(jnp.shape, self.empty(jnp.float32))
         if jax.tree.map(jnp.shape, table) != expected:
@@ -148,10 +148,13 @@ class NoBias(Bias):
 
 
 class MeanEnergies(NamedTuple):
-    """The adaptive biasing force's table: visits and mean energies per bin, and a recent mean."""
+    """The adaptive biasing force's table: visits and mean energies per bin, over all bins
+    the number of energies seen, and a recent mean.
+    """
 
     visits: Float[Array, " bins"]
     mean: Float[Array, " bins"]
+    seen: Scalar
     recent: Scalar
 
 
@@ -177,20 +180,20 @@ class AdaptiveBiasingForce(Bias):
     def empty(self, dtype: DTypeLike) -> MeanEnergies:
         """No visits."""
         zeros = jnp.zeros((self.bins,), dtype)
-        return MeanEnergies(zeros, zeros, jnp.zeros((), dtype))
+        zero = jnp.zeros((), dtype)
+        return MeanEnergies(zeros, zeros, zero, zero)
 
-    def _here(self, xi: Scalar, coupling: Coupling) -> Float[Array, " bins"]:
-        # A mask instead of an index: under vmap a gather or scatter costs far more.
+    def _bin(self, xi: Scalar, coupling: Coupling) -> Int[Array, ""]:
         low = 0.0 if coupling.even else -coupling.wall
         place = jnp.abs(xi) if coupling.even else xi
-        return _mask(place, low, coupling.wall, self.bins)
+        return _bin(place, low, coupling.wall, self.bins)
 
     def mean_energy(self, table: MeanEnergies, seen: Seen, coupling: Coupling) -> Scalar:
         """The estimate of ⟨U | ξ⟩, borrowed where ξ's bin is empty."""
-        here = self._here(seen.xi, coupling)
+        here = self._bin(seen.xi, coupling)
         # Before anything was seen, the energy itself: no net force.
-        borrowed = jnp.where(jnp.any(table.visits > 0), table.recent, seen.energy)
-        return jnp.where(here @ table.visits > 0, here @ table.mean, borrowed)
+        borrowed = jnp.where(table.seen > 0, table.recent, seen.energy)
+        return jnp.where(table.visits[here] > 0, table.mean[here], borrowed)
 
     def force(self, table: MeanEnergies, seen: Seen, coupling: Coupling) -> Scalar:
         """λ′(ξ)·Ū."""
@@ -198,12 +201,13 @@ class AdaptiveBiasingForce(Bias):
 
     def update(self, table: MeanEnergies, seen: Seen, coupling: Coupling) -> MeanEnergies:
         """Add Ũ to its bin's mean."""
-        here = self._here(seen.xi, coupling)
+        here = _mask(self._bin(seen.xi, coupling), self.bins, table.mean.dtype)
         visits = table.visits + here
         mean = table.mean + here * (seen.energy - table.mean) / jnp.maximum(visits, 1)
-        rate = 1 / jnp.minimum(jnp.sum(visits), jnp.asarray(self.memory).astype(visits.dtype))
+        count = table.seen + 1
+        rate = 1 / jnp.minimum(count, jnp.asarray(self.memory).astype(count.dtype))
         recent = table.recent + rate * (seen.energy - table.recent)
-        return MeanEnergies(visits, mean, recent)
+        return MeanEnergies(visits, mean, count, recent)
 
     def free_energy(self, table: MeanEnergies, coupling: Coupling, bath: float = 1.0) -> FreeEnergy:
         """Integrate T·λ′(ξ)·Ū(ξ) outwards from ξ = 0, where A = 0."""
@@ -226,7 +230,7 @@ class AdaptiveBiasingForce(Bias):
         """The visit-weighted mean over chains."""
         visits = jnp.sum(tables.visits, axis=0)
         mean = jnp.sum(tables.visits * tables.mean, axis=0) / jnp.maximum(visits, 1)
-        return MeanEnergies(visits, mean, jnp.mean(tables.recent))
+        return MeanEnergies(visits, mean, jnp.sum(tables.seen), jnp.mean(tables.recent))
 
 
 class LiteralAdaptiveBiasingForce(Bias):
@@ -251,13 +255,14 @@ class LiteralAdaptiveBiasingForce(Bias):
 
     def force(self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling) -> Scalar:
         """The bin's value."""
-        return _mask(seen.xi, -coupling.wall, coupling.wall, self.bins) @ table
+        return table[_bin(seen.xi, -coupling.wall, coupling.wall, self.bins)]
 
     def update(
         self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling
     ) -> Float[Array, " bins"]:
         """abf ← (1 − 1/k)·abf + (1/k)·λ′Ũ, with k counted from 1."""
-        here = _mask(seen.xi, -coupling.wall, coupling.wall, self.bins)
+        index = _bin(seen.xi, -coupling.wall, coupling.wall, self.bins)
+        here = _mask(index, self.bins, table.dtype)
         rate = 1 / (seen.step + 1).astype(table.dtype)
         return table + here * rate * (seen.slope * seen.energy - table)
 
@@ -311,20 +316,19 @@ class Metadynamics(Bias):
     def force(self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling) -> Scalar:
         """−V′ between the two bin centres that ξ lies between; zero beyond the last centres."""
         delta = 2 * jnp.asarray(coupling.wall).astype(table.dtype) / self.bins
-        below = jnp.floor((seen.xi + coupling.wall) / delta - 0.5)
-        grid = jnp.arange(self.bins).astype(table.dtype)
-        left = (grid == jnp.clip(below, 0, self.bins - 1)).astype(table.dtype) @ table
-        right = (grid == jnp.clip(below + 1, 0, self.bins - 1)).astype(table.dtype) @ table
-        return (left - right) / delta
+        below = jnp.floor((seen.xi + coupling.wall) / delta - 0.5).astype(int)
+        left, right = (jnp.clip(i, 0, self.bins - 1) for i in (below, below + 1))
+        return (table[left] - table[right]) / delta
 
     def update(
         self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling
     ) -> Float[Array, " bins"]:
         """V += h (times exp(−V/ΔT) if well-tempered) at ξ."""
-        here = _mask(seen.xi, -coupling.wall, coupling.wall, self.bins)
+        index = _bin(seen.xi, -coupling.wall, coupling.wall, self.bins)
+        here = _mask(index, self.bins, table.dtype)
         height = rate_at(self.height, seen.step, table.dtype)
         if self.boost is not None:
-            height = height * jnp.exp(-(here @ table) / jnp.asarray(self.boost).astype(table.dtype))
+            height = height * jnp.exp(-table[index] / jnp.asarray(self.boost).astype(table.dtype))
         if self.spread:
             here = jnp.convolve(here, jnp.ones((2 * self.spread + 1,), table.dtype), mode="same")
         grown = table + height * here
@@ -358,9 +362,13 @@ def well_tempered(
     return Metadynamics(bins, height, boost, spread)
 
 
-def _mask(place: Scalar, low: Any, high: Any, bins: int) -> Float[Array, " bins"]:
-    """One in the bin that ``place`` lies in, zero elsewhere; the ends count to the last bins."""
-    dtype = place.dtype
-    low, high = (jnp.asarray(x).astype(dtype) for x in (low, high))
-    index = jnp.clip(jnp.floor((place - low) / (high - low) * bins), 0, bins - 1)
-    return (jnp.arange(bins).astype(dtype) == index).astype(dtype)
+def _bin(place: Scalar, low: Any, high: Any, bins: int) -> Int[Array, ""]:
+    """The bin that ``place`` lies in; what is beyond the ends counts to the last bins."""
+    low, high = (jnp.asarray(x).astype(place.dtype) for x in (low, high))
+    index = jnp.floor((place - low) / (high - low) * bins)
+    return jnp.clip(index, 0, bins - 1).astype(int)
+
+
+def _mask(index: Int[Array, ""], bins: int, dtype: DTypeLike) -> Float[Array, " bins"]:
+    """One at the index: under vmap a masked addition is far cheaper than a scatter."""
+    return (jnp.arange(bins) == index).astype(dtype)

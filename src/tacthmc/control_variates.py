@@ -19,11 +19,11 @@ class ControlVariatePotential(WrappedPotential):
     centre_energy: Scalar
     centre_gradient: Position
 
-    def energy(self, position: Position) -> Scalar:
+    def energy(self, position: Any) -> Scalar:
         """The inner energy."""
         return self.inner.energy(position)
 
-    def estimate(self, position: Position, batch: Batch) -> Scalar:
+    def estimate(self, position: Any, batch: Batch) -> Scalar:
         """Ũ, corrected."""
         value = self.inner.estimate(position, batch)
         there, slope = self.inner.value_and_grad(self.centre, batch)
@@ -58,5 +58,10 @@ def control_variates(potential: Potential, centre: Any) -> ControlVariatePotenti
     True
     """
     centre = checked(centre)
-    energy, gradient = eqx.filter_jit(jax.value_and_grad(potential.energy))(centre)
+    energy, gradient = _whole(potential, centre)
     return ControlVariatePotential(potential, centre, energy, gradient)
+
+
+@eqx.filter_jit
+def _whole(potential: Potential, centre: Position) -> tuple[Scalar, Position]:
+    return jax.value_and_grad(potential.energy)(centre)

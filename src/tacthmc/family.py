@@ -84,7 +84,7 @@ class Langevin(Sampler):
             checks.positive("mass", leaf)
         checks.positive("bath_temperature", bath_temperature)
         checks.whole("keep_every", keep_every, 1)
-        checks.within("keep_within", keep_within, 0, 1)
+        checks.within("keep_within", keep_within, 0.0, 1.0)
         if xi_step_size is not None:
             checks.positive("xi_step_size", xi_step_size)
         if xi_noise is not None:
@@ -240,6 +240,6 @@ class Langevin(Sampler):
         )
 
 
-def _xi_momentum(state: State) -> Scalar:
+def _xi_momentum(state: State) -> Any:
     assert state.tempering is not None
     return state.tempering.momentum

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tacthmc import checks
-from tacthmc._typing import Batch, Number, Position, PRNGKey, Scalar
+from tacthmc._typing import Batch, Draws, Number, Position, PRNGKey, Scalar
 from tacthmc.positions import dimension, flatten, normals, scalar_dtype, spread, unflatten
 from tacthmc.potential import Potential
 
@@ -22,11 +22,11 @@ class NoisyPotential(Potential):
     energy_noise: Number
     root: Float[Array, "d d"] | None
 
-    def energy(self, position: Position) -> Scalar:
+    def energy(self, position: Any) -> Scalar:
         """The inner energy, without noise."""
         return self.inner.energy(position)
 
-    def estimate(self, position: Position, batch: Batch) -> Scalar:
+    def estimate(self, position: Any, batch: Batch) -> Scalar:
         """The inner estimate plus the batch's noise.
 
         The force's noise n enters as n·(θ − θ*) at θ* = θ: no energy, but n in the gradient.
@@ -56,7 +56,7 @@ class NoisyPotential(Potential):
         """The inner potential's."""
         return self.inner.data_axes
 
-    def select(self, data: Any, key: PRNGKey, position: Position) -> tuple[Any, Any]:
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner selection and standard normals."""
         inner_key, noise_key = jax.random.split(key)
         data, selection = self.inner.select(data, inner_key, position)
@@ -114,7 +114,7 @@ class NoiseLevels(NamedTuple):
     """Variances of a potential's noise: of the energy, and of the force per coordinate."""
 
     energy: float
-    force: Position
+    force: Draws
 
     @property
     def mean_force(self) -> float:

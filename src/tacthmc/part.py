@@ -19,11 +19,11 @@ class PartPotential(Potential):
         """The full pytree, with the rest put back."""
         return eqx.combine(position, self.rest)
 
-    def estimate(self, position: Position, batch: Batch) -> Scalar:
+    def estimate(self, position: Any, batch: Batch) -> Scalar:
         """Ũ with the rest put back: its gradient is that of the sampled part."""
         return self.inner.estimate(self.whole(position), batch)
 
-    def energy(self, position: Position) -> Scalar:
+    def energy(self, position: Any) -> Scalar:
         """U with the rest put back."""
         return self.inner.energy(self.whole(position))
 
@@ -36,7 +36,7 @@ class PartPotential(Potential):
         """The inner potential's."""
         return self.inner.data_axes
 
-    def select(self, data: Any, key: PRNGKey, position: Position) -> tuple[Any, Any]:
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner potential's, for the whole pytree."""
         return self.inner.select(data, key, self.whole(position))
 

@@ -7,15 +7,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float
 
-from tacthmc._typing import Position, PRNGKey
+from tacthmc._typing import Draws, Position, PRNGKey
 
 
-def dimension(position: Position) -> int:
+def dimension(position: Position | Draws) -> int:
     """The number of scalars in a position."""
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(position))
 
 
-def leaf_names(position: Position) -> list[str]:
+def leaf_names(position: Any) -> list[str]:
     """A readable name for each leaf; ``theta`` where the position is a single array."""
     paths = jax.tree_util.tree_leaves_with_path(position)
     return [jax.tree_util.keystr(path, simple=True, separator=".") or "theta" for path, _ in paths]
@@ -23,7 +23,8 @@ def leaf_names(position: Position) -> list[str]:
 
 def scalar_dtype(position: Position) -> jnp.dtype:
     """The dtype of the scalars that accompany a position (ξ, thermostats, energies)."""
-    return jnp.result_type(jnp.float32, *(leaf.dtype for leaf in jax.tree.leaves(position)))
+    wide = any(leaf.dtype == jnp.float64 for leaf in jax.tree.leaves(position))
+    return jnp.dtype(jnp.float64 if wide else jnp.float32)
 
 
 def checked(position: Any) -> Position:
@@ -46,7 +47,7 @@ def checked(position: Any) -> Position:
                 f"position leaf {name!r} has dtype {array.dtype}; expected floating point"
                 " (write 0.0 for 0, or leave the leaf out with `sampled=`)"
             )
-        arrays.append(array.astype(jnp.promote_types(array.dtype, jnp.float32)))
+        arrays.append(array if array.dtype.itemsize >= 4 else array.astype(jnp.float32))
     return jax.tree.unflatten(treedef, arrays)
 
 

@@ -29,11 +29,11 @@ class Potential(eqx.Module):
     """An energy and its gradient, estimated from a batch."""
 
     @abstractmethod
-    def estimate(self, position: Position, batch: Batch) -> Scalar:
+    def estimate(self, position: Any, batch: Batch) -> Scalar:
         """An unbiased estimate Ũ(θ), whose derivative is an unbiased estimate of ∇U(θ)."""
 
     @abstractmethod
-    def energy(self, position: Position) -> Scalar:
+    def energy(self, position: Any) -> Scalar:
         """The full-data energy U(θ), without noise."""
 
     @abstractmethod
@@ -46,18 +46,18 @@ class Potential(eqx.Module):
         """How chains are mapped over that memory (a pytree prefix for ``vmap``)."""
 
     @abstractmethod
-    def select(self, data: Any, key: PRNGKey, position: Position) -> tuple[Any, Any]:
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The new memory, and the random part of one batch."""
 
     @abstractmethod
     def fetch(self, selection: Any) -> Batch:
         """The batch that a selection stands for."""
 
-    def value_and_grad(self, position: Position, batch: Batch) -> tuple[Scalar, Position]:
+    def value_and_grad(self, position: Any, batch: Batch) -> tuple[Scalar, Position]:
         """Ũ(θ) and ∇Ũ(θ)."""
         return jax.value_and_grad(self.estimate)(position, batch)
 
-    def batch(self, key: PRNGKey, position: Position) -> Batch:
+    def batch(self, key: PRNGKey, position: Any) -> Batch:
         """One batch, for loops that want no memory from batch to batch."""
         first, second = jax.random.split(key)
         return self.fetch(self.select(self.init_data(first), second, position)[1])
@@ -68,11 +68,11 @@ class FullPotential(Potential):
 
     function: Callable[[Any], Any]
 
-    def energy(self, position: Position) -> Scalar:
+    def energy(self, position: Any) -> Scalar:
         """U(θ)."""
         return _scalar(self.function(position), "energy")
 
-    def estimate(self, position: Position, batch: Batch) -> Scalar:
+    def estimate(self, position: Any, batch: Batch) -> Scalar:
         """U(θ) itself."""
         return self.energy(position)
 
@@ -85,7 +85,7 @@ class FullPotential(Potential):
         """Nothing."""
         return ()
 
-    def select(self, data: Any, key: PRNGKey, position: Position) -> tuple[tuple[()], tuple[()]]:
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[tuple[()], tuple[()]]:
         """Nothing."""
         return (), ()
 
@@ -113,7 +113,7 @@ class Posterior(Potential):
         """The n that :meth:`select` draws; a batch passed by hand may have any size."""
         return self.order.batch_size
 
-    def _log_likelihoods(self, position: Position, examples: Any) -> Array:
+    def _log_likelihoods(self, position: Any, examples: Any) -> Array:
         size = jax.tree.leaves(examples)[0].shape[0]
         if self.batched:
             values = jnp.asarray(self.log_likelihood(position, examples))
@@ -127,14 +127,14 @@ class Posterior(Potential):
             lambda example: _scalar(self.log_likelihood(position, example), "log_likelihood")
         )(examples)
 
-    def estimate(self, position: Position, batch: Batch) -> Scalar:
+    def estimate(self, position: Any, batch: Batch) -> Scalar:
         """Ũ on the examples given (a pytree like the data, with any leading length)."""
         likelihoods = self._log_likelihoods(position, batch)
         prior = _scalar(self.log_prior(position), "log_prior")
         scale = self.num_data / likelihoods.shape[0]
         return -prior - scale * jnp.sum(likelihoods).astype(prior.dtype)
 
-    def energy(self, position: Position) -> Scalar:
+    def energy(self, position: Any) -> Scalar:
         """U(θ) over all N examples, a batch at a time."""
         prior = _scalar(self.log_prior(position), "log_prior")
         whole = self.num_data // self.batch_size
@@ -160,7 +160,7 @@ class Posterior(Potential):
         """The order's."""
         return self.order.axes
 
-    def select(self, data: Any, key: PRNGKey, position: Position) -> tuple[Any, Array]:
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Array]:
         """The next indices."""
         return self.order.next(data, key)
 
@@ -183,7 +183,7 @@ class WrappedPotential(Potential):
         """The inner potential's."""
         return self.inner.data_axes
 
-    def select(self, data: Any, key: PRNGKey, position: Position) -> tuple[Any, Any]:
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner potential's."""
         return self.inner.select(data, key, position)
 
@@ -198,12 +198,12 @@ class TemperedPotential(WrappedPotential):
     inner: Potential
     posterior_temperature: Number
 
-    def estimate(self, position: Position, batch: Batch) -> Scalar:
+    def estimate(self, position: Any, batch: Batch) -> Scalar:
         """Ũ/τ."""
         value = self.inner.estimate(position, batch)
         return value / jnp.asarray(self.posterior_temperature).astype(value.dtype)
 
-    def energy(self, position: Position) -> Scalar:
+    def energy(self, position: Any) -> Scalar:
         """U/τ."""
         value = self.inner.energy(position)
         return value / jnp.asarray(self.posterior_temperature).astype(value.dtype)

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tacthmc._typing import Position
+from tacthmc._typing import Draws, Position
 from tacthmc.run.chunk import Health, Row
 from tacthmc.run.failure import Failure
 
@@ -25,7 +25,7 @@ STATISTICS = (
 class Collected:
     """Draws of each chain, and the trace of all temperatures."""
 
-    draws: list[Position]
+    draws: list[Draws]
     draw_steps: list[np.ndarray]
     draw_stats: list[dict[str, np.ndarray]]
     trace: dict[str, np.ndarray]
@@ -41,7 +41,7 @@ class Collector:
     failures: list[Failure] = field(default_factory=list)
     kept: int = 0
     last: Row | None = None
-    _draws: list[list[Position]] = field(default_factory=list)
+    _draws: list[list[Draws]] = field(default_factory=list)
     _rows: list[dict[str, np.ndarray]] = field(default_factory=list)
 
     def add(self, filled: Row, count: int, health: Health) -> None:
@@ -102,5 +102,5 @@ class Collector:
         return Collected(draws, steps, chosen, trace, tuple(self.failures))
 
 
-def _picked(positions: Position, chain: int, which: np.ndarray) -> Position:
+def _picked(positions: Draws, chain: int, which: np.ndarray) -> Draws:
     return jax.tree.map(lambda x: x[chain][which], positions)

@@ -2,7 +2,7 @@
 
 import sys
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Progress:
             note += f", temperature {temperatures}"
         self._bar.update(self._task, completed=done, note=note)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Progress":
         """Show the bar."""
         if self._bar is not None:
             self._bar.start()

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from tacthmc._typing import Position, PRNGKey
+from tacthmc._typing import Draws, Position, PRNGKey
 from tacthmc.bias import FreeEnergy
 from tacthmc.bias_file import save_bias
 from tacthmc.diagnostics import Law, flatness, thermostat_laws
@@ -66,12 +66,12 @@ class Run:
         return min(len(steps) for steps in self._collected.draw_steps)
 
     @property
-    def all_draws(self) -> list[Position]:
+    def all_draws(self) -> list[Draws]:
         """Every kept draw of each chain, a pytree with a leading draw axis per chain."""
         return self._collected.draws
 
     @cached_property
-    def draws(self) -> Position:
+    def draws(self) -> Draws:
         """The position's pytree with leading (chain, draw)."""
         count = self.num_draws
         return jax.tree.map(lambda *chains: np.stack([c[:count] for c in chains]), *self.all_draws)
@@ -95,7 +95,7 @@ class Run:
         """The chains that stopped being finite, if any."""
         return self._collected.failures
 
-    def whole(self, position: Position) -> Any:
+    def whole(self, position: Any) -> Any:
         """A draw (or ``draws``) with the leaves that were not sampled put back."""
         return position if self._rest is None else eqx.combine(position, self._rest)
 
@@ -108,23 +108,26 @@ class Run:
         """Whether a tempering variable ran."""
         return "xi" in self.trace
 
+    def _usable(self) -> np.ndarray:
+        """Which rows of each chain are after warm-up and finite."""
+        return (self.trace["step"] > self.num_warmup) & self.trace["finite"]
+
     def after_warmup(self, name: str) -> np.ndarray:
         """A column of ``trace`` after warm-up, up to the first failure of any chain."""
-        steps = self.trace["step"][0] > self.num_warmup
-        usable = steps & np.all(self.trace["finite"], axis=0)
-        return self.trace[name][:, usable]
+        return self.trace[name][:, np.all(self._usable(), axis=0)]
 
     @cached_property
     def plateau_share(self) -> np.ndarray:
         """Each chain's share of steps at unit temperature; ξ0/W0 in theory if ξ is uniform."""
-        return self.after_warmup("plateau_share").mean(axis=1)
+        shares, usable = self.trace["plateau_share"], self._usable()
+        return np.where(usable, shares, 0).sum(axis=1) / np.maximum(usable.sum(axis=1), 1)
 
     @cached_property
     def round_trips(self) -> np.ndarray:
         """Each chain's number of journeys plateau → next to a wall → plateau."""
         if not self.tempered:
             return np.zeros(self.num_chains, int)
-        return self.after_warmup("round_trips").sum(axis=1)
+        return np.where(self._usable(), self.trace["round_trips"], 0).sum(axis=1)
 
     @cached_property
     def flatness(self) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from tacthmc import checks
-from tacthmc._typing import Position, PRNGKey
+from tacthmc._typing import Position
 from tacthmc.part import PartPotential, part
 from tacthmc.positions import dimension
 from tacthmc.potential import Potential
@@ -61,7 +61,7 @@ def _chunk(
 
 
 def sample(
-    key: PRNGKey,
+    key: Array,
     sampler: Sampler,
     potential: Potential,
     init: Any,
@@ -79,14 +79,15 @@ def sample(
         key: a key; chain i's random numbers depend on it and on i alone.
         sampler: any of the package's samplers or optimisers.
         potential: the energy to sample, exp(−U).
-        init: one position for all chains, or one with a leading axis of ``num_chains``.
+        init: one position for all chains, or one with a leading axis of ``num_chains``. Where
+            both readings make sense, a vector is one position and a matrix one per row.
         num_steps: steps per chain, warm-up included, rounded up to a whole number of
             ``sampler.keep_every``.
         num_chains: how many chains run, in one compiled program.
         num_warmup: the first steps, never kept; a tenth of ``num_steps`` by default.
         sampled: which leaves of ``init`` to sample (see :func:`tacthmc.part`); the others
             stay fixed and are None in the draws.
-        init_per_chain: whether ``init`` has a leading chain axis; inferred if not given.
+        init_per_chain: whether ``init`` has a leading chain axis, where that is to be said.
         progress: show a progress bar; by default only in a terminal.
 
     A chain that is no longer finite stops the run at the end of its chunk with a

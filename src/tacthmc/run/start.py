@@ -1,6 +1,5 @@
 """Where chains start, checked before anything is sampled."""
 
-import warnings
 from typing import Any
 
 import equinox as eqx
@@ -22,7 +21,7 @@ def chain_positions(
     shapes = [leaf.shape for leaf in jax.tree.leaves(init)]
     stacked = all(shape and shape[0] == num_chains for shape in shapes)
     if per_chain is None:
-        per_chain = stacked and _is_stack(potential, init, num_chains)
+        per_chain = stacked and _is_stack(potential, init)
     if per_chain and not stacked:
         raise ValueError(
             f"init_per_chain=True needs a leading axis of num_chains={num_chains} on every leaf"
@@ -49,23 +48,15 @@ def _fits(potential: Potential, position: Position) -> bool:
     return True
 
 
-def _is_stack(potential: Potential, init: Position, num_chains: int) -> bool:
-    """Whether an init whose leaves all have length ``num_chains`` is one position per chain."""
+def _is_stack(potential: Potential, init: Position) -> bool:
+    """Whether an init whose leaves all are as long as there are chains has one for each."""
     one = jax.tree.map(lambda x: x[0], init)
     if not _fits(potential, init):
         return True
     if not _fits(potential, one):
         return False
     # Both readings make sense. A vector is one position, a matrix a stack of vectors.
-    as_stack = all(leaf.ndim > 1 for leaf in jax.tree.leaves(init))
-    if not as_stack:
-        warnings.warn(
-            f"init has the length num_chains={num_chains} and was read as one position for all"
-            " chains; pass init_per_chain=True if it holds one position per chain, False to"
-            " silence this",
-            stacklevel=4,
-        )
-    return as_stack
+    return all(leaf.ndim > 1 for leaf in jax.tree.leaves(init))
 
 
 @eqx.filter_jit

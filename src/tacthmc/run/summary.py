@@ -1,5 +1,6 @@
 """A run in numbers and in words."""
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -105,7 +106,7 @@ def _parameters(run: "Run") -> tuple[list[Parameter], int]:
     rows: list[Parameter] = []
     total = 0
     for name, leaf in zip(leaf_names(run.draws), jax.tree.leaves(run.draws), strict=True):
-        flat = leaf.reshape(*leaf.shape[:2], -1)
+        flat = leaf.reshape(*leaf.shape[:2], math.prod(leaf.shape[2:]))
         total += flat.shape[2]
         for i in range(min(flat.shape[2], SHOWN - len(rows))):
             index = ",".join(map(str, np.unravel_index(i, leaf.shape[2:]))) if leaf.ndim > 2 else ""

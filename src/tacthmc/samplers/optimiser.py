@@ -51,7 +51,9 @@ class Optimiser(Sampler):
         energy, gradient = potential.value_and_grad(state.position, batch)
         count = jnp.asarray(self.num_data)
         mean = jax.tree.map(lambda g: g / count.astype(g.dtype), gradient)
-        updates, inner = self.transform.update(mean, state.inner, state.position)
+        # Optax relies on JAX's ordinary promotion, also where a caller has made it strict.
+        with jax.numpy_dtype_promotion("standard"):
+            updates, inner = self.transform.update(mean, state.inner, state.position)
         rate = rate_at(self.learning_rate, state.step, dtype)
 
         def moved(x: Array, u: Array) -> Array:

@@ -143,7 +143,7 @@ def psgld(
     1000
     """
     checks.positive("step_size", step_size)
-    checks.within("decay", decay, 0, 1)
+    checks.within("decay", decay, 0.0, 1.0)
     checks.positive("floor", floor)
     checks.whole("keep_every", keep_every, 1)
     if adapt_steps is not None:

@@ -142,7 +142,7 @@ def tact_per_datum(learning_rate: Number, num_data: int, **settings: Any) -> Lan
 
 
 def tact_from_tuple(
-    seven: Sequence[float],
+    seven: Sequence[Number],
     num_data: int,
     variant: Literal["algorithm1", "splitting", "authors"] = "algorithm1",
 ) -> Langevin:

@@ -1,0 +1,68 @@
+"""Strictness that holds in every test, and the record that ``make test-slow`` leaves."""
+
+import json
+import os
+import platform
+from pathlib import Path
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+# Each worker computes on its own core; small programs gain nothing from more threads.
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+
+import jax
+import pytest
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--record", help="write what the statistical checks measured to this file")
+
+
+@pytest.fixture
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def record(request):
+    """Keep a row of measurements with the test's report, which survives parallel workers."""
+
+    def keep(**row):
+        request.node.user_properties.append(("row", {"test": request.node.name, **row}))
+
+    return keep
+
+
+_rows = []
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call":
+        rows = [row for name, row in report.user_properties if name == "row"]
+        _rows.extend({"outcome": report.outcome, **row} for row in rows)
+
+
+def pytest_sessionfinish(session):
+    target = session.config.getoption("--record")
+    if not target or hasattr(session.config, "workerinput"):
+        return
+    import equinox
+    import numpy
+
+    head = {
+        "command": "make test-slow",
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "equinox": equinox.__version__,
+        "numpy": numpy.__version__,
+        "device": "CPU, 2 cores",
+        "passed": sum(row["outcome"] == "passed" for row in _rows),
+        "failed": sum(row["outcome"] == "failed" for row in _rows),
+    }
+    rows = sorted(_rows, key=lambda row: row["test"])
+    lines = ",\n".join("  " + json.dumps(row) for row in rows)
+    text = json.dumps(head, indent=1)[:-2] + f',\n "rows": [\n{lines}\n ]\n}}\n'
+    Path(target).write_text(text)

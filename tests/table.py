@@ -1,0 +1,71 @@
+"""One table of all samplers, for the properties that every one of them must have."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import tacthmc
+
+RMS = optax.scale_by_rms()
+
+SAMPLERS = {
+    "tact": lambda eta: tacthmc.tact(eta, keep_every=10),
+    "tact-euler": lambda eta: tacthmc.tact(eta, keep_every=10, integrator=tacthmc.Euler()),
+    "tact-authors": lambda eta: tacthmc.tact_from_tuple(
+        [eta, eta, 0.1, 0.1, 1.0, 1.0, 10], num_data=1, variant="authors"
+    ),
+    "tact-algorithm1": lambda eta: tacthmc.tact_from_tuple(
+        [eta, eta, 0.1, 0.1, 1.0, 1.0, 10], num_data=1
+    ),
+    "tact-tensor-metadynamics": lambda eta: tacthmc.tact(
+        eta, thermostat=tacthmc.TensorThermostat(), bias=tacthmc.Metadynamics(), keep_every=10
+    ),
+    "tact-diagonal-well-tempered": lambda eta: tacthmc.tact(
+        eta,
+        thermostat=tacthmc.DiagonalThermostat(),
+        bias=tacthmc.well_tempered(5.0),
+        keep_every=10,
+    ),
+    "tact-matrix": lambda eta: tacthmc.tact(
+        eta, thermostat=tacthmc.MatrixThermostat(), bath_temperature=1.3, keep_every=10
+    ),
+    "without-thermostat": lambda eta: tacthmc.without_thermostat(eta, keep_every=10),
+    "sgnht": lambda eta: tacthmc.sgnht(eta, refresh=tacthmc.Refresh(theta=True), keep_every=10),
+    "sghmc": lambda eta: tacthmc.sghmc(eta, noise_estimate=0.5, keep_every=10),
+    "sgld": lambda eta: tacthmc.sgld(eta, keep_every=10),
+    "psgld": lambda eta: tacthmc.psgld(eta, keep_every=10),
+    "adam": lambda eta: tacthmc.adam(eta, keep_every=10),
+    "momentum-sgd": lambda eta: tacthmc.momentum_sgd(eta, keep_every=10),
+    "optimiser": lambda eta: tacthmc.optimiser(RMS, eta, keep_every=10),
+}
+
+START = {"a": np.array([0.5, -0.3]), "b": np.array([[0.2]])}
+
+
+def energy(position):
+    return 0.5 * jnp.sum(position["a"] ** 2) + jnp.sum(jnp.cosh(position["b"]))
+
+
+def start(dtype=jnp.float32):
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), START)
+
+
+def noisy():
+    return tacthmc.noisy(tacthmc.potential(energy), force=1.0, energy=0.5)
+
+
+def minibatched(batches):
+    data = jnp.asarray(np.random.default_rng(0).normal(size=(23, 2)), jnp.float32)
+    return tacthmc.posterior(
+        lambda p: -energy(p),
+        lambda p, x: -0.5 * jnp.sum((x - p["a"]) ** 2),
+        data,
+        5,
+        batches=batches,
+    )
+
+
+def same(left, right, tolerance):
+    for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
+        assert np.allclose(a, b, rtol=tolerance, atol=tolerance)

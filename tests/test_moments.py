@@ -1,0 +1,132 @@
+"""Known moments for the splitting with every thermostat × bias × mass, under unknown noise.
+
+``make test`` runs each thermostat with each bias once, masses taking turns; ``make test-slow``
+runs the full product on every target.
+"""
+
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tacthmc
+from tests.budget import assert_mean
+
+THERMOSTATS = {
+    "scalar": tacthmc.ScalarThermostat(),
+    "tensor": tacthmc.TensorThermostat(),
+    "diagonal": tacthmc.DiagonalThermostat(),
+    "matrix": tacthmc.MatrixThermostat(),
+}
+BIASES = {
+    "abf": tacthmc.AdaptiveBiasingForce(),
+    "literal": tacthmc.LiteralAdaptiveBiasingForce(),
+    "metadynamics": tacthmc.Metadynamics(),
+    "well-tempered": tacthmc.well_tempered(boost=10.0),
+    "none": tacthmc.NoBias(),
+}
+MASSES = ("scalar", "tensor", "diagonal")
+TARGETS = {
+    "gaussian": lambda: tacthmc.targets.Gaussian(
+        jnp.array([1.0, -2.0]), jnp.array([[1.0, 0.6], [0.6, 1.5]])
+    ),
+    "mixture1": lambda: tacthmc.targets.GaussianMixture(
+        jnp.array([[-2.5], [2.5]]), jnp.array([0.3, 0.7]), 0.8
+    ),
+    "mixture2": lambda: tacthmc.targets.GaussianMixture(
+        jnp.array([[-2.5, 0.0], [2.5, 0.0], [0.0, 4.0]]), jnp.array([0.2, 0.5, 0.3]), 0.8
+    ),
+    "mixture8": lambda: tacthmc.targets.GaussianMixture(
+        jnp.stack([jnp.full((8,), -0.8), jnp.full((8,), 0.8)]), jnp.array([0.35, 0.65]), 0.8
+    ),
+}
+# Relative bias of variances at this step size, besides Monte-Carlo error.
+STEP_SIZE, STEP_BIAS = 0.01, 0.03
+
+
+def split_leaves(vector):
+    """A position of two leaves, so that per-tensor parts have something to differ on."""
+    size = vector.shape[-1]
+    if size == 1:
+        return {"a": vector}
+    return {"a": vector[..., : math.ceil(size / 2)], "b": vector[..., math.ceil(size / 2) :]}
+
+
+def joined(position):
+    return jnp.concatenate([jnp.asarray(x) for x in jax.tree.leaves(position)], axis=-1)
+
+
+def mass_of(kind, size):
+    if kind == "scalar":
+        return 2.0
+    if kind == "tensor":
+        return {"a": 0.7, "b": 1.8} if size > 1 else {"a": 1.8}
+    return split_leaves(jnp.linspace(0.6, 2.0, size))
+
+
+def check(target, thermostat, bias, mass, record):
+    truth = TARGETS[target]()
+    mean, covariance = np.asarray(truth.mean, float), np.asarray(truth.covariance, float)
+    size = len(mean)
+    sampler = tacthmc.tact(
+        STEP_SIZE,
+        thermostat=THERMOSTATS[thermostat],
+        bias=BIASES[bias],
+        mass=mass_of(mass, size),
+        keep_every=20,
+    )
+    potential = tacthmc.noisy(
+        tacthmc.potential(lambda position: truth(joined(position))), force=1.0, energy=0.5
+    )
+    centre = truth.means[0] if target != "gaussian" else truth.mean
+    run = tacthmc.sample(
+        jax.random.key(0), sampler, potential, split_leaves(centre), 40_000, num_chains=32
+    )
+    assert not run.failures
+    draws = np.asarray(joined(run.draws), float)
+    sd = np.sqrt(np.diag(covariance))
+    record(
+        target=target,
+        thermostat=thermostat,
+        bias=bias,
+        mass=mass,
+        draws=int(draws.shape[0] * draws.shape[1]),
+        plateau_share=round(float(run.plateau_share.mean()), 4),
+        mean_error=round(float(np.max(np.abs(draws.mean((0, 1)) - mean) / sd)), 4),
+        variance_ratio=[round(float(v), 4) for v in draws.var((0, 1)) / sd**2],
+    )
+    away = draws - mean
+    for i in range(size):
+        assert_mean(draws[..., i], mean[i], STEP_BIAS * sd[i], f"mean of coordinate {i}")
+        for j in range(max(i - 1, 0), i + 1):
+            scale = STEP_BIAS * sd[i] * sd[j]
+            product = away[..., i] * away[..., j]
+            assert_mean(product, covariance[i, j], scale, f"covariance of {i} and {j}")
+    if target != "gaussian":
+        modes = np.asarray(truth.mode(jnp.asarray(draws)))
+        for k, weight in enumerate(np.asarray(truth.weights, float)):
+            assert_mean(modes == k, weight, STEP_BIAS * weight, f"weight of mode {k}")
+
+
+FAST = [
+    # Shifted by one each round, so that targets and masses meet all parts.
+    (list(TARGETS)[(i + i // 5) % 4], thermostat, bias, MASSES[i % 3])
+    for i, (thermostat, bias) in enumerate(itertools.product(THERMOSTATS, BIASES))
+]
+
+
+@pytest.mark.parametrize(("target", "thermostat", "bias", "mass"), FAST)
+def test_moments(target, thermostat, bias, mass, record):
+    check(target, thermostat, bias, mass, record)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mass", MASSES)
+@pytest.mark.parametrize("bias", list(BIASES))
+@pytest.mark.parametrize("thermostat", list(THERMOSTATS))
+@pytest.mark.parametrize("target", list(TARGETS))
+def test_moments_in_full(target, thermostat, bias, mass, record):
+    check(target, thermostat, bias, mass, record)

@@ -1,0 +1,103 @@
+"""Every sampler's run: chunks, chains, batches, compilation."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tacthmc
+from tacthmc.batches import Epochs
+from tacthmc.run import sample as driver
+from tests.table import SAMPLERS, energy, minibatched, noisy, same, start
+
+
+@pytest.mark.parametrize("name", list(SAMPLERS))
+def test_run(name):
+    """No compilation on a second call; the steps are a plain loop's."""
+    traces = []
+
+    def counted(position):
+        traces.append(1)
+        return energy(position)
+
+    potential = tacthmc.noisy(tacthmc.potential(counted), force=1.0, energy=0.5)
+
+    def run(size, seed):
+        key = jax.random.key(seed)
+        return tacthmc.sample(key, SAMPLERS[name](size), potential, start(), 100, 2, num_warmup=0)
+
+    whole = run(0.01, 0)
+    before = len(traces)
+    run(0.02, 1)
+    # The abstract look at the potential before a run traces it once; compiling would add more.
+    assert len(traces) - before <= 1
+
+    sampler = SAMPLERS[name](0.01)
+    step = eqx.filter_jit(lambda key, state, batch: sampler.step(key, state, potential, batch))
+    for chain in range(2):
+        start_key, step_key = jax.random.split(jax.random.fold_in(jax.random.key(0), chain))
+        state = sampler.init(jax.random.split(start_key)[0], start())
+        for k in range(sampler.keep_every):
+            noise_key, data_key = jax.random.split(jax.random.fold_in(step_key, k))
+            selection = potential.select((), data_key, state.position)[1]
+            state, info = step(noise_key, state, potential.fetch(selection))
+        # Ten steps only, before rounding has grown.
+        assert np.isclose(whole.trace["energy"][chain, 0], info.energy, rtol=1e-3)
+        if info.xi is not None:
+            assert np.isclose(whole.trace["xi"][chain, 0], info.xi, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "batches"),
+    [
+        ("tact", "replacement"),
+        ("tact-authors", "epochs"),
+        ("sgnht", "epochs"),
+        ("psgld", "replacement"),
+        ("momentum-sgd", "epochs"),
+    ],
+)
+def test_chunks_and_company(name, batches, monkeypatch):
+    """Neither chunks nor other chains change a chain."""
+
+    def run(chains):
+        return tacthmc.sample(
+            jax.random.key(0),
+            SAMPLERS[name](0.01),
+            minibatched(batches),
+            start(),
+            100,
+            chains,
+            num_warmup=0,
+        )
+
+    whole = run(2)
+    alone = run(1)
+    # The same keys and batch indices; floats agree to rounding over a short run.
+    same(whole.trace["energy"][:1, :2], alone.trace["energy"][:, :2], 1e-3)
+    monkeypatch.setattr(driver, "CHUNK_INTERVALS", 3)
+    pieces = run(2)
+    for column in whole.trace:
+        assert np.array_equal(whole.trace[column], pieces.trace[column]), column
+    same(whole.state, pieces.state, 0)
+
+
+def test_double_precision_run(x64):
+    run = tacthmc.sample(
+        jax.random.key(0), SAMPLERS["tact"](0.01), noisy(), start(jnp.float64), 200, num_warmup=0
+    )
+    assert all(x.dtype == np.float64 for x in jax.tree.leaves(run.draws))
+    assert run.trace["energy"].dtype == np.float64
+
+
+def test_an_epoch_visits_every_example_once():
+    order = Epochs(23, 5)
+    memory = order.init(jax.random.key(0))
+    seen = []
+    for k in range(23):
+        memory, indices = order.next(memory, jax.random.key(k + 1))
+        seen.extend(np.asarray(indices).tolist())
+    epochs = np.array(seen).reshape(5, 23)
+    assert all(set(epoch) == set(range(23)) for epoch in epochs)
+    assert not any(np.array_equal(epochs[0], epoch) for epoch in epochs[1:])
