@@ -28,10 +28,10 @@ types: install
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-slow: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow --record benchmarks/statistics.json tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow --record benchmarks/statistics.json tests
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info

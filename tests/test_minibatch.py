@@ -8,6 +8,9 @@ import pytest
 import tacthmc
 from tests.budget import assert_mean, assert_off_by
 
+# One worker for this file: its tests share a long run.
+pytestmark = pytest.mark.xdist_group("test_minibatch")
+
 NUM_DATA, BATCH = 400, 20
 
 

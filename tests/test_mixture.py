@@ -10,6 +10,9 @@ import tacthmc
 from tacthmc.run.exchange import ess
 from tests.budget import assert_mean, assert_off_by, total_variation_bound
 
+# One worker for this file: its tests share a long run.
+pytestmark = pytest.mark.xdist_group("test_mixture")
+
 ETA, NOISE, FORCE, ENERGY, WEIGHTS = 0.01, 0.1, 3.0, 1.0, np.array([0.3, 0.4, 0.3])
 CENTRES = np.array([-4.0, 0.0, 4.0])
 STEP_BIAS = 0.01

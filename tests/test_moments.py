@@ -111,10 +111,16 @@ def check(target, thermostat, bias, mass, record):
             assert_mean(modes == k, weight, STEP_BIAS * weight, f"weight of mode {k}")
 
 
+def unusable(target, bias):
+    """The literal 1/k bias is too weak for 8 dimensions: ξ hardly ever comes back."""
+    return target == "mixture8" and bias == "literal"
+
+
 FAST = [
     # Shifted by one each round, so that targets and masses meet all parts.
     (list(TARGETS)[(i + i // 5) % 4], thermostat, bias, MASSES[i % 3])
     for i, (thermostat, bias) in enumerate(itertools.product(THERMOSTATS, BIASES))
+    if not unusable(list(TARGETS)[(i + i // 5) % 4], bias)
 ]
 
 
@@ -123,10 +129,24 @@ def test_moments(target, thermostat, bias, mass, record):
     check(target, thermostat, bias, mass, record)
 
 
+def test_the_literal_bias_starves_in_8_dimensions():
+    truth = TARGETS["mixture8"]()
+    shares = {}
+    for name in ("abf", "literal"):
+        sampler = tacthmc.tact(STEP_SIZE, bias=BIASES[name], keep_every=20)
+        potential = tacthmc.noisy(tacthmc.potential(truth), force=1.0, energy=0.5)
+        run = tacthmc.sample(jax.random.key(0), sampler, potential, truth.means[0], 40_000, 16)
+        shares[name] = run.plateau_share.mean()
+    assert abs(shares["abf"] - 0.2) < 0.05
+    assert shares["literal"] < 0.05
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mass", MASSES)
 @pytest.mark.parametrize("bias", list(BIASES))
 @pytest.mark.parametrize("thermostat", list(THERMOSTATS))
 @pytest.mark.parametrize("target", list(TARGETS))
 def test_moments_in_full(target, thermostat, bias, mass, record):
+    if unusable(target, bias):
+        pytest.skip("see test_the_literal_bias_starves_in_8_dimensions")
     check(target, thermostat, bias, mass, record)

@@ -316,6 +316,7 @@ def run():
     return tacthmc.sample(jax.random.key(0), sampler, potential, {"mu": jnp.zeros(2)}, 20_000, 4)
 
 
+@pytest.mark.xdist_group("test_run")
 class TestRun:
     def test_draws_are_at_unit_temperature_after_warmup(self, run):
         assert run.draws["mu"].shape == (4, run.num_draws, 2)

@@ -12,6 +12,15 @@ from tacthmc.run import sample as driver
 from tests.table import SAMPLERS, energy, minibatched, noisy, same, start
 
 
+def weak():
+    """A weakly typed start, as jnp.full makes it of a Python number."""
+    return {"a": jnp.full((2,), 0.5), "b": jnp.full((1, 1), 0.2)}
+
+
+def _kind(leaf):
+    return leaf.dtype, leaf.weak_type
+
+
 @pytest.mark.parametrize("name", list(SAMPLERS))
 def test_run(name):
     """No compilation on a second call; the steps are a plain loop's."""
@@ -32,6 +41,10 @@ def test_run(name):
     run(0.02, 1)
     # The abstract look at the potential before a run traces it once; compiling would add more.
     assert len(traces) - before <= 1
+    # Nor does a second chunk, whatever the types of the start.
+    assert jax.tree.map(
+        _kind, SAMPLERS[name](0.01).init(jax.random.key(0), weak())
+    ) == jax.tree.map(_kind, whole.state)
 
     sampler = SAMPLERS[name](0.01)
     step = eqx.filter_jit(lambda key, state, batch: sampler.step(key, state, potential, batch))

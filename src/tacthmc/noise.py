@@ -146,5 +146,5 @@ def measure_noise(
     values, gradients = _estimates(potential, position, jax.random.split(key, num_batches))
     return NoiseLevels(
         float(np.var(np.asarray(values, float), ddof=1)),
-        jax.tree.map(lambda g: np.var(np.asarray(g, float), axis=0, ddof=1), gradients),
+        jax.tree.map(lambda g: np.asarray(np.var(np.asarray(g, float), axis=0, ddof=1)), gradients),
     )

@@ -47,7 +47,9 @@ def checked(position: Any) -> Position:
                 f"position leaf {name!r} has dtype {array.dtype}; expected floating point"
                 " (write 0.0 for 0, or leave the leaf out with `sampled=`)"
             )
-        arrays.append(array if array.dtype.itemsize >= 4 else array.astype(jnp.float32))
+        # astype also makes weakly typed arrays strong, as a step's results are: else the
+        # second chunk of a run would be compiled anew.
+        arrays.append(array.astype(array.dtype if array.dtype.itemsize >= 4 else jnp.float32))
     return jax.tree.unflatten(treedef, arrays)
 
 

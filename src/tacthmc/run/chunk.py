@@ -130,7 +130,7 @@ def _interval(
         else:
             data, drawn = chain.data, jax.vmap(lambda k: draw(chain.data, k)[1])(keys)
         chain = chain._replace(data=data)
-        carry, _ = jax.lax.scan(one_step, (chain, tally, info), drawn)
+        carry, _ = jax.lax.scan(one_step, (chain, tally, info), drawn, length=block)
         return carry, None
 
     def one_step(carry: tuple[Chain, _Tally, Info], drawn: Any) -> tuple[Any, None]:
