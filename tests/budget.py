@@ -3,6 +3,8 @@
 A statistical check compares a mean over correlated draws with its true value. It may be off
 by ``QUANTILE`` Monte-Carlo standard errors (sd over the square root of the measured
 effective sample size), plus an allowance for the integrator's bias that the test states.
+Bounds outside these functions are either demanded as such or many standard errors wide, and
+with fixed seeds do not depend on chance.
 """
 
 import numpy as np

@@ -43,7 +43,7 @@ def test_step_size_must_be_positive(make, size):
         (lambda: tacthmc.ScalarThermostat(gamma=1.0, steps=10.0), "not both"),
         (lambda: tacthmc.AdaptiveBiasingForce(bins=1), "bins must be"),
         (lambda: tacthmc.well_tempered(boost=0.0), "boost"),
-        (lambda: tacthmc.PowerCoupling(plateau=2.0, unit=3.0), "must lie inside the walls"),
+        (lambda: tacthmc.PowerCoupling(plateau=2.0), "must lie inside the walls"),
         (lambda: tacthmc.PowerCoupling(unit=0.2), "unit"),
         (lambda: tacthmc.PowerCoupling(plateau=-0.1), "plateau"),
         (lambda: tacthmc.PowerCoupling.up_to(0.5), "hottest"),
@@ -52,6 +52,18 @@ def test_step_size_must_be_positive(make, size):
             "must be 1 on the plateau",
         ),
         (lambda: tacthmc.CustomCoupling(lambda xi: 1.0 - 2.0 * xi**2, 0.2, 1.0), "λ > 0"),
+        (
+            lambda: tacthmc.CustomCoupling(
+                lambda xi: jnp.where(jnp.abs(xi) <= 0.2, 1.0, 0.5), 0.2, 1.0
+            ),
+            "continuous",
+        ),
+        (lambda: tacthmc.Metadynamics(bins=2, spread=1), "at least 3 bins"),
+        (lambda: tacthmc.psgld(0.01, decay=1.0), "decay must be"),
+        (
+            lambda: tacthmc.noisy(gaussian(), covariance=jnp.array([[1.0, 0.5], [0.0, 1.0]])),
+            "symmetric",
+        ),
         (lambda: tacthmc.tact_from_tuple([0.1] * 6, num_data=10), "seven numbers"),
         (lambda: tacthmc.tact_per_datum(0.1, num_data=0), "num_data must be"),
         (lambda: tacthmc.noisy(gaussian(), force=-1.0), "force must be"),
@@ -194,6 +206,44 @@ def test_divergence_is_reported_and_draws_are_kept():
     assert "stopped being finite" in str(result.summary())
 
 
+def test_a_bad_gradient_is_noticed_without_momenta():
+    """The energy stays finite, its slope does not: θ goes first, and no NaN is kept."""
+
+    @jax.custom_jvp
+    def tricky(x):
+        return jnp.sum(x**2)
+
+    @tricky.defjvp
+    def _(primals, tangents):
+        (x,), (t,) = primals, tangents
+        slope = jnp.where(jnp.abs(x) > 1.0, jnp.nan, 2.0 * x)
+        return jnp.sum(x**2), jnp.sum(slope * t)
+
+    with pytest.warns(tacthmc.DivergedWarning, match="stopped being finite at step"):
+        result = run(
+            tacthmc.sgld(0.05, keep_every=1),
+            tacthmc.potential(tricky),
+            jnp.zeros(1),
+            2000,
+            num_warmup=0,
+        )
+    assert result.failures[0].first == "theta"
+    assert np.all(np.isfinite(result.draws))
+    assert len(result.draws[0]) == result.failures[0].step - 1
+
+
+@pytest.mark.parametrize("end", ["start", "finish"])
+def test_schedules_may_touch_zero(end):
+    def rate(k):
+        ramp = jnp.minimum(jnp.asarray(k).astype(jnp.float32) / 100.0, 1.0)
+        return 0.01 * (ramp if end == "start" else 1.0 - ramp)
+
+    result = run(tacthmc.tact(rate), num_steps=300)
+    assert not result.failures
+    per_datum = tacthmc.tact_per_datum(rate, num_data=10)
+    assert np.isclose(float(per_datum.step_size(50)), 0.0005)
+
+
 def test_divergence_names_xi():
     """An energy so noisy that ξ's Euler step blows up first."""
     rough = tacthmc.noisy(tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), energy=1e6)
@@ -222,3 +272,8 @@ def test_interruption_returns_what_there_is(monkeypatch):
     assert result.num_steps == 200
     assert result.draws.shape[:2] == (1, 4)
     assert "interrupted" in repr(result)
+    assert "interrupted" in str(result.summary())
+    calls.extend([1, 1])
+    calls[:] = calls[:2]
+    with pytest.raises(KeyboardInterrupt):
+        run(num_steps=1000, num_warmup=0)

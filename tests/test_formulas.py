@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tacthmc
+from tacthmc.bias import LiteralForces
 from tests import reference
 
 PRECISION = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, -0.2], [0.0, -0.2, 0.5]])
@@ -75,7 +76,9 @@ def test_one_step_of_the_family(x64, kind, xi, integrator):
         mass=two_leaves(MASS),
         thermostat=THERMOSTATS[kind],
         xi_thermostat=tacthmc.ScalarThermostat(gamma=XI_GAMMA),
-        bias=tacthmc.LiteralAdaptiveBiasingForce(bins=20).started_from(table).frozen(),
+        bias=tacthmc.LiteralAdaptiveBiasingForce(bins=20)
+        .started_from(LiteralForces(jnp.asarray(table), jnp.zeros(())))
+        .frozen(),
         integrator=tacthmc.Splitting() if integrator == "splitting" else tacthmc.Euler(),
         bath_temperature=BATH,
     )
@@ -165,7 +168,7 @@ def test_algorithm_1_to_the_letter(x64):
     samples, bounces = [], 0
     for k in range(1, 1001):
         if k % 100 == 1:
-            here = (theta, r_theta, z_theta, xi, r_xi, z_xi, abf, k - 1)
+            here = (theta, r_theta, z_theta, xi, r_xi, z_xi, abf, float(k - 1), k - 1)
             start = eqx.tree_at(
                 lambda s: (
                     s.position,
@@ -174,7 +177,8 @@ def test_algorithm_1_to_the_letter(x64):
                     s.tempering.xi,
                     s.tempering.momentum,
                     s.tempering.thermostat,
-                    s.tempering.bias,
+                    s.tempering.bias.force,
+                    s.tempering.bias.steps,
                     s.step,
                 ),
                 state,
@@ -218,8 +222,9 @@ def test_algorithm_1_to_the_letter(x64):
         assert np.allclose(seen.momentum, r_theta, rtol=0, atol=1e-10), k
         assert np.isclose(seen.thermostat, z_theta, rtol=0, atol=1e-10), k
         assert np.isclose(seen.tempering.xi, xi, rtol=0, atol=1e-10), k
+        assert np.isclose(seen.tempering.momentum, r_xi, rtol=0, atol=1e-10), k
         assert np.isclose(seen.tempering.thermostat, z_xi, rtol=0, atol=1e-10), k
-        assert np.allclose(seen.tempering.bias, abf, rtol=0, atol=1e-10), k
+        assert np.allclose(seen.tempering.bias.force, abf, rtol=0, atol=1e-10), k
     assert bounces > 3, "the transcript must have met the wall"
     assert len(samples) > 2, "and kept something"
 

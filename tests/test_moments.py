@@ -1,7 +1,7 @@
 """Known moments for the splitting with every thermostat × bias × mass, under unknown noise.
 
-``make test`` runs each thermostat with each bias once, masses taking turns; ``make test-slow``
-runs the full product on every target.
+``make test`` runs every second pair of thermostat and bias, masses and targets taking turns;
+``make test-slow`` runs the full product.
 """
 
 import itertools
@@ -20,7 +20,9 @@ THERMOSTATS = {
     "tensor": tacthmc.TensorThermostat(),
     "diagonal": tacthmc.DiagonalThermostat(),
     "matrix": tacthmc.MatrixThermostat(),
+    "none": tacthmc.NoThermostat(),
 }
+KINDS = ("scalar", "tensor", "diagonal", "matrix")
 BIASES = {
     "abf": tacthmc.AdaptiveBiasingForce(),
     "literal": tacthmc.LiteralAdaptiveBiasingForce(),
@@ -45,6 +47,8 @@ TARGETS = {
 }
 # Relative bias of variances at this step size, besides Monte-Carlo error.
 STEP_SIZE, STEP_BIAS = 0.01, 0.03
+# Heats by ηv/(2c) = 80% where nothing takes it away.
+FORCE = 4.0
 
 
 def split_leaves(vector):
@@ -79,7 +83,7 @@ def check(target, thermostat, bias, mass, record):
         keep_every=20,
     )
     potential = tacthmc.noisy(
-        tacthmc.potential(lambda position: truth(joined(position))), force=1.0, energy=0.5
+        tacthmc.potential(lambda position: truth(joined(position))), force=FORCE, energy=0.5
     )
     centre = truth.means[0] if target != "gaussian" else truth.mean
     run = tacthmc.sample(
@@ -119,8 +123,8 @@ def unusable(target, bias):
 FAST = [
     # Shifted by one each round, so that targets and masses meet all parts.
     (list(TARGETS)[(i + i // 5) % 4], thermostat, bias, MASSES[i % 3])
-    for i, (thermostat, bias) in enumerate(itertools.product(THERMOSTATS, BIASES))
-    if not unusable(list(TARGETS)[(i + i // 5) % 4], bias)
+    for i, (thermostat, bias) in enumerate(itertools.product(KINDS, BIASES))
+    if i % 2 == 0 and not unusable(list(TARGETS)[(i + i // 5) % 4], bias)
 ]
 
 
@@ -129,22 +133,45 @@ def test_moments(target, thermostat, bias, mass, record):
     check(target, thermostat, bias, mass, record)
 
 
+def test_without_a_thermostat_the_check_fails(record):
+    with pytest.raises(AssertionError, match="covariance of 0 and 0"):
+        check("gaussian", "none", "abf", "scalar", record)
+
+
+@pytest.mark.parametrize("tempered", [False, True])
+@pytest.mark.parametrize("bath", [0.5, 1.5])
+def test_the_bath_temperature_leaves_the_posterior_alone(bath, tempered):
+    """λ = T on the plateau: momenta have variance ηT, z mean (c + ηv/2)/T, θ the posterior."""
+    c, force = 0.1, 2.0
+    make = tacthmc.tact if tempered else tacthmc.sgnht
+    # At λ = T the friction per step is T²z: slow enough a thermostat to keep that small.
+    gamma = 4.0
+    thermostat = tacthmc.ScalarThermostat(gamma=gamma)
+    sampler = make(STEP_SIZE, noise=c, thermostat=thermostat, bath_temperature=bath, keep_every=20)
+    potential = tacthmc.noisy(tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), force=force)
+    run = tacthmc.sample(jax.random.key(0), sampler, potential, jnp.zeros(1), 80_000, 32)
+    assert_mean(run.draws[..., 0] ** 2, 1.0, STEP_BIAS, "variance of θ")
+    assert_mean(run.after_warmup("kinetic_temperature"), bath, 0.01 * bath, "kinetic temperature")
+    z, mean = run.after_warmup("thermostat"), (c + STEP_SIZE * force**2 / 2) / bath
+    assert_mean(z, mean, 0.03 * mean, "mean of z")
+    variance = STEP_SIZE * bath / gamma
+    assert_mean((z - z.mean()) ** 2, variance, 0.03 * variance, "variance of z")
+    if tempered:
+        assert abs(run.plateau_share.mean() - 0.2) < 0.02
+
+
 def test_the_literal_bias_starves_in_8_dimensions():
     truth = TARGETS["mixture8"]()
-    shares = {}
-    for name in ("abf", "literal"):
-        sampler = tacthmc.tact(STEP_SIZE, bias=BIASES[name], keep_every=20)
-        potential = tacthmc.noisy(tacthmc.potential(truth), force=1.0, energy=0.5)
-        run = tacthmc.sample(jax.random.key(0), sampler, potential, truth.means[0], 40_000, 16)
-        shares[name] = run.plateau_share.mean()
-    assert abs(shares["abf"] - 0.2) < 0.05
-    assert shares["literal"] < 0.05
+    sampler = tacthmc.tact(STEP_SIZE, bias=BIASES["literal"], keep_every=20)
+    potential = tacthmc.noisy(tacthmc.potential(truth), force=1.0, energy=0.5)
+    run = tacthmc.sample(jax.random.key(0), sampler, potential, truth.means[0], 40_000, 16)
+    assert run.plateau_share.mean() < 0.05
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mass", MASSES)
 @pytest.mark.parametrize("bias", list(BIASES))
-@pytest.mark.parametrize("thermostat", list(THERMOSTATS))
+@pytest.mark.parametrize("thermostat", KINDS)
 @pytest.mark.parametrize("target", list(TARGETS))
 def test_moments_in_full(target, thermostat, bias, mass, record):
     if unusable(target, bias):

@@ -8,6 +8,7 @@ import pytest
 
 import tacthmc
 from tacthmc.bias import MeanEnergies, Seen
+from tacthmc.bias_file import save_bias
 from tests import reference
 
 WALL = 5 / 3
@@ -49,6 +50,21 @@ class TestCoupling:
             xi = jnp.asarray(xi)
             assert np.allclose(custom.value_and_slope(xi), family.value_and_slope(xi), atol=1e-12)
 
+    def test_custom_under_a_transformation(self):
+        """A swept parameter inside λ: nothing can be checked, and ``even`` is said."""
+
+        def hottest(scale):
+            coupling = tacthmc.CustomCoupling(
+                lambda xi: 1 / (1 + scale * jnp.maximum(jnp.abs(xi) - 0.2, 0.0) ** 2),
+                0.2,
+                1.0,
+                True,
+            )
+            assert coupling.even
+            return coupling.hottest
+
+        assert np.allclose(jax.vmap(hottest)(jnp.array([1.0, 2.0])), [1.64, 2.28])
+
     @pytest.mark.parametrize(
         ("xi", "expected", "flipped"),
         [(0.5, 0.5, False), (2.0, 4 / 3, True), (-2.0, -4 / 3, True), (7.0, 1 / 3, False)],
@@ -85,8 +101,10 @@ class TestBias:
 
     def test_literal_abf_divides_by_the_global_step(self):
         bias, coupling = tacthmc.LiteralAdaptiveBiasingForce(bins=2), tacthmc.PowerCoupling()
-        table = bias.update(bias.init(jnp.float32), seen(1.0, -0.5, 8.0, step=3), coupling)
-        assert np.allclose(table, [0.0, -1.0])
+        table = bias.init(jnp.float32)._replace(steps=jnp.asarray(3.0))
+        table = bias.update(table, seen(1.0, -0.5, 8.0), coupling)
+        assert np.allclose(table.force, [0.0, -1.0])
+        assert float(table.steps) == 4
 
     def test_metadynamics_follows_appendix_b(self, x64):
         bias, coupling = tacthmc.Metadynamics(bins=10, height=0.3), tacthmc.PowerCoupling()
@@ -143,18 +161,39 @@ class TestBias:
                 jax.random.key(0), tacthmc.tact(0.05, bias=bias), target, jnp.zeros(2), 2000, 2
             )
 
-        for bias in (tacthmc.AdaptiveBiasingForce(bins=10), tacthmc.Metadynamics(bins=10)):
-            first = sample(bias)
-            first.save_bias(tmp_path / "bias.npz")
-            loaded = tacthmc.load_bias(tmp_path / "bias.npz")
-            assert type(loaded) is type(bias)
-            for a, b in zip(
-                jax.tree.leaves(loaded.table), jax.tree.leaves(first.bias_table()), strict=True
-            ):
-                assert np.array_equal(a, b)
-            second = sample(loaded.frozen())
-            assert np.allclose(second.free_energy(0).value, first.free_energy().value, atol=1e-5)
-            assert not np.allclose(sample(loaded).free_energy(0).value, first.free_energy().value)
+        bias = tacthmc.AdaptiveBiasingForce(bins=10)
+        first = sample(bias)
+        first.save_bias(tmp_path / "bias.npz")
+        loaded = tacthmc.load_bias(tmp_path / "bias.npz")
+        assert type(loaded) is type(bias)
+        second = sample(loaded.frozen())
+        assert np.allclose(second.free_energy(0).value, first.free_energy().value, atol=1e-5)
+        assert not np.allclose(sample(loaded).free_energy(0).value, first.free_energy().value)
+
+    @pytest.mark.parametrize(
+        "bias",
+        [
+            tacthmc.AdaptiveBiasingForce(bins=4, memory=7.0),
+            tacthmc.LiteralAdaptiveBiasingForce(bins=4),
+            tacthmc.Metadynamics(bins=4, height=0.5, spread=1),
+            tacthmc.well_tempered(3.0, bins=4),
+        ],
+    )
+    def test_every_bias_is_saved_whole(self, bias, tmp_path):
+        table = bias.init(jnp.float32)
+        for xi in (0.2, 0.9, -1.4, 1.5):
+            table = bias.update(table, seen(xi, -0.5, 3.0), tacthmc.PowerCoupling())
+        save_bias(tmp_path / "bias.npz", bias.frozen(), table)
+        loaded = tacthmc.load_bias(tmp_path / "bias.npz")
+        assert type(loaded) is type(bias)
+        again = loaded.init(jnp.float32)
+        for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(table), strict=True):
+            assert np.array_equal(a, b)
+        forces = [
+            float(x.force(again, seen(1.1, -0.5, 3.0), tacthmc.PowerCoupling()))
+            for x in (bias, loaded)
+        ]
+        assert forces[0] == forces[1]
 
     def test_wrong_tables_are_refused(self, tmp_path):
         table = MeanEnergies(jnp.zeros(3), jnp.zeros(3), jnp.zeros(()), jnp.zeros(()))
@@ -299,8 +338,29 @@ class TestPart:
         )
         assert run.draws.layers[0].weight.shape[2:] == (4, 2)
         assert callable(run.whole(run.draws).activation)
+
+    def test_numbers_in_the_frozen_part_stay_numbers(self):
+        class Repeated(eqx.Module):
+            weight: jax.Array
+            times: int
+
+            def __call__(self, x):
+                for _ in range(self.times):
+                    x = x + self.weight
+                return x
+
+        potential = tacthmc.potential(lambda m: jnp.sum(m(0.0) ** 2))
+        run = tacthmc.sample(
+            jax.random.key(0),
+            tacthmc.sgld(0.01),
+            potential,
+            Repeated(jnp.zeros(2), 3),
+            200,
+            sampled=eqx.is_inexact_array,
+        )
+        assert run.draws.times is None
         with pytest.raises(ValueError, match="picks no leaf"):
-            tacthmc.part(potential, model, lambda leaf: False)
+            tacthmc.part(potential, Repeated(jnp.zeros(2), 3), lambda leaf: False)
 
 
 @pytest.fixture(scope="module")
@@ -314,6 +374,28 @@ def run():
     )
     sampler = tacthmc.tact(1e-3, keep_every=10)
     return tacthmc.sample(jax.random.key(0), sampler, potential, {"mu": jnp.zeros(2)}, 20_000, 4)
+
+
+@pytest.mark.parametrize(
+    ("thermostat", "mass", "force"),
+    [
+        (tacthmc.ScalarThermostat(shape="mass"), 100.0, 20.0),
+        (tacthmc.TensorThermostat(), 1.0, {"a": 10.0, "b": 1.0}),
+        (tacthmc.DiagonalThermostat(), {"a": 2.0, "b": 0.5}, 5.0),
+    ],
+)
+def test_the_summary_knows_each_thermostats_law(thermostat, mass, force):
+    potential = tacthmc.noisy(
+        tacthmc.potential(lambda p: 0.5 * jnp.sum(p["a"] ** 2) + 0.5 * jnp.sum(p["b"] ** 2)),
+        force=force,
+    )
+    sampler = tacthmc.sgnht(0.01, thermostat=thermostat, mass=mass, keep_every=20)
+    start = {"a": jnp.zeros(2), "b": jnp.zeros(30)}
+    run = tacthmc.sample(jax.random.key(0), sampler, potential, start, 40_000, 8)
+    law = run.summary().thermostats[0]
+    assert law.name == "z_theta"
+    assert np.isclose(law.mean, law.expected_mean, rtol=0.05)
+    assert np.isclose(law.sd, law.expected_sd, rtol=0.15)
 
 
 @pytest.mark.xdist_group("test_run")
@@ -383,6 +465,7 @@ def test_import_allocates_nothing_and_needs_no_extras():
         "run = tacthmc.sample(jax.random.key(0), tacthmc.sgld(0.1),"
         " tacthmc.potential(lambda x: jnp.sum(x**2)), jnp.zeros(1), 100)\n"
         "assert run.draws.shape[0] == 1\n"
+        "assert 'pip install arviz' in str(run.summary())\n"
         "try: run.to_arviz()\n"
         "except ImportError as error: assert 'pip install arviz' in str(error)\n"
         "else: raise SystemExit('no error')\n"

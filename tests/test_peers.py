@@ -45,10 +45,11 @@ def thermostat_before(z, r, eta):
     return z - (r @ r / SIZE - eta)
 
 
-@pytest.mark.parametrize("peer", ["blackjax", "posteriors"])
-def test_sghmc_with_a_unit_step(x64, peer):
-    """η = h², r = h·p, c = h·α, v̂ = β; both move θ by the OLD momentum, ours by the new."""
-    del peer  # At σ = 1 and T = 1 the two write the same update.
+def test_sghmc_with_a_unit_step(x64):
+    """BlackJAX and posteriors (σ = T = 1) alike: η = h², r = h·p, c = h·α, v̂ = β.
+
+    Both move θ by the OLD momentum, ours by the new.
+    """
     sampler = tacthmc.sghmc(
         H**2, friction=H * ALPHA, noise_estimate=BETA, integrator=tacthmc.Euler()
     )
@@ -62,10 +63,14 @@ def test_posteriors_sghmc_with_sigma(x64):
     """σ is the momenta's sd: mass σ², so that η = ε²/σ² with c = ε·α/σ²; r = ε·m/σ²."""
     sigma = 1.5
     sampler = tacthmc.sghmc(
-        H**2 / sigma**2, friction=H * ALPHA / sigma**2, integrator=tacthmc.Euler()
+        H**2 / sigma**2,
+        friction=H * ALPHA / sigma**2,
+        noise_estimate=BETA,
+        integrator=tacthmc.Euler(),
     )
     state, n = ours(sampler, H * P / sigma**2)
-    m = P + H * log_gradient(THETA) - H / sigma**2 * ALPHA * P + np.sqrt(2 * H * ALPHA) * n
+    scale = np.sqrt(H * (2 * ALPHA - H * BETA))
+    m = P + H * log_gradient(THETA) - H / sigma**2 * ALPHA * P + scale * n
     assert np.allclose(state.momentum, H * m / sigma**2, atol=1e-14)
 
 
@@ -121,7 +126,7 @@ def test_sgmcmcjax_sgnht(x64):
     """η = dt, c = a, γ = 1 and, like ours, θ moves with the new momentum."""
     dt, a, alpha = 0.01, 0.2, 0.3
     sampler = tacthmc.sgnht(
-        dt, noise=a, thermostat=tacthmc.ScalarThermostat(gamma=1.0), integrator=tacthmc.Euler()
+        dt, noise=a, thermostat=tacthmc.TensorThermostat(gamma=1.0), integrator=tacthmc.Euler()
     )
     v = 0.1 * P
     state, n = ours(sampler, v, thermostat_before(alpha, v, dt))
@@ -130,10 +135,8 @@ def test_sgmcmcjax_sgnht(x64):
     assert np.allclose(state.position, THETA + new, atol=1e-14)
 
 
-@pytest.mark.parametrize("peer", ["blackjax", "posteriors", "sgmcmcjax"])
-def test_sgld(x64, peer):
-    """All three: θ + ε·g + √(2ε)·n, our η = ε."""
-    del peer
+def test_sgld(x64):
+    """BlackJAX, posteriors and SGMCMCJax alike: θ + ε·g + √(2ε)·n, our η = ε."""
     sampler = tacthmc.sgld(0.05)
     noise = sampler.noise(jax.random.key(1), jnp.asarray(THETA))
     state = sampler.init(jax.random.key(0), jnp.asarray(THETA))
@@ -166,6 +169,11 @@ def test_the_papers_tuple_is_per_datum(x64):
     mean_loss_gradient = -log_gradient(THETA) / n_data
     expected = r - eta * mean_loss_gradient + np.sqrt(2 * c * eta / n_data) * n - 0.3 * r
     assert np.allclose(state.momentum, expected, atol=1e-14)
+    authors = tacthmc.tact_from_tuple(
+        [eta, eta, c, c, 1.0, 1.0, 10], n_data, variant="authors", keep_within=0.5
+    )
+    assert authors.bias.height == 1e-3 * n_data
+    assert authors.keep_within == 0.5, "an option by itself"
     per_datum = tacthmc.tact_per_datum(eta, n_data, xi_learning_rate=0.1)
     assert float(per_datum.step_size) == eta / n_data
     assert float(per_datum.xi_step_size) == 0.1 / n_data

@@ -233,6 +233,13 @@ class AdaptiveBiasingForce(Bias):
         return MeanEnergies(visits, mean, jnp.sum(tables.seen), jnp.mean(tables.recent))
 
 
+class LiteralForces(NamedTuple):
+    """The literal adaptive biasing force's table: a force per bin, and the number of steps k."""
+
+    force: Float[Array, " bins"]
+    steps: Scalar
+
+
 class LiteralAdaptiveBiasingForce(Bias):
     """Algorithm 1's abfUpdate to the letter, for reproduction only.
 
@@ -242,41 +249,41 @@ class LiteralAdaptiveBiasingForce(Bias):
     """
 
     bins: int = eqx.field(static=True)
-    table: Float[Array, " bins"] | None
+    table: LiteralForces | None
 
     def __init__(self, bins: int = 60):
         """Use ``bins`` equal bins over −W0 ≤ ξ ≤ W0."""
         checks.whole("bins", bins, 2)
         self.bins, self.table = bins, None
 
-    def empty(self, dtype: DTypeLike) -> Float[Array, " bins"]:
+    def empty(self, dtype: DTypeLike) -> LiteralForces:
         """Zeros."""
-        return jnp.zeros((self.bins,), dtype)
+        return LiteralForces(jnp.zeros((self.bins,), dtype), jnp.zeros((), dtype))
 
-    def force(self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling) -> Scalar:
+    def force(self, table: LiteralForces, seen: Seen, coupling: Coupling) -> Scalar:
         """The bin's value."""
-        return table[_bin(seen.xi, -coupling.wall, coupling.wall, self.bins)]
+        return table.force[_bin(seen.xi, -coupling.wall, coupling.wall, self.bins)]
 
-    def update(
-        self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling
-    ) -> Float[Array, " bins"]:
+    def update(self, table: LiteralForces, seen: Seen, coupling: Coupling) -> LiteralForces:
         """abf ← (1 − 1/k)·abf + (1/k)·λ′Ũ, with k counted from 1."""
         index = _bin(seen.xi, -coupling.wall, coupling.wall, self.bins)
-        here = _mask(index, self.bins, table.dtype)
-        rate = 1 / (seen.step + 1).astype(table.dtype)
-        return table + here * rate * (seen.slope * seen.energy - table)
+        here = _mask(index, self.bins, table.force.dtype)
+        steps = table.steps + 1
+        force = table.force + here * (seen.slope * seen.energy - table.force) / steps
+        return LiteralForces(force, steps)
 
     def free_energy(
-        self, table: Float[Array, " bins"], coupling: Coupling, bath: float = 1.0
+        self, table: LiteralForces, coupling: Coupling, bath: float = 1.0
     ) -> FreeEnergy:
         """Integrate the bins' forces."""
         edges = np.linspace(-float(coupling.wall), float(coupling.wall), self.bins + 1)
-        profile = np.concatenate([[0.0], np.cumsum(np.asarray(table, float) * np.diff(edges))])
+        forces = np.asarray(table.force, float)
+        profile = np.concatenate([[0.0], np.cumsum(forces * np.diff(edges))])
         return FreeEnergy(edges, profile - np.interp(0.0, edges, profile))
 
-    def pooled(self, tables: Float[Array, "chains bins"]) -> Float[Array, " bins"]:
+    def pooled(self, tables: LiteralForces) -> LiteralForces:
         """The mean over chains."""
-        return jnp.mean(tables, axis=0)
+        return LiteralForces(jnp.mean(tables.force, axis=0), jnp.mean(tables.steps))
 
 
 class Metadynamics(Bias):
@@ -304,6 +311,8 @@ class Metadynamics(Bias):
         checks.whole("bins", bins, 2)
         checks.positive("height", height)
         checks.whole("spread", spread, 0)
+        if 2 * spread + 1 > bins:
+            raise ValueError(f"spread={spread} needs at least {2 * spread + 1} bins; got {bins}")
         if boost is not None:
             checks.positive("boost (ΔT)", boost)
         self.bins, self.height, self.boost, self.spread = bins, height, boost, spread

@@ -11,7 +11,6 @@ from tacthmc.bias import (
     Bias,
     FrozenBias,
     LiteralAdaptiveBiasingForce,
-    MeanEnergies,
     Metadynamics,
 )
 
@@ -64,5 +63,6 @@ def load_bias(path: str | Path) -> Bias:
             settings["boost"] = None if np.isnan(boost) else boost
         leaves = [file[f"table_{i}"] for i in range(sum(k.startswith("table_") for k in file))]
     bias = _KINDS[kind](**settings)
-    table: Any = MeanEnergies(*leaves) if kind == "AdaptiveBiasingForce" else leaves[0]
-    return bias.started_from(table)
+    # A table is an array, or a named tuple of arrays.
+    empty = bias.empty(np.float32)
+    return bias.started_from(jax.tree.unflatten(jax.tree.structure(empty), leaves))

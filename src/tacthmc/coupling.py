@@ -95,12 +95,12 @@ class PowerCoupling(Coupling):
         checks.positive("plateau (ξ0)", plateau)
         checks.positive("wall (W0)", wall)
         checks.whole("power (n)", power, 1)
+        _check_well(plateau, wall)
         known = checks.concrete(plateau), checks.concrete(unit), checks.concrete(wall)
         if known[0] is not None and known[1] is not None and not np.all(known[1] > known[0]):
             raise ValueError(
                 f"unit (ξ1) must be greater than plateau (ξ0); got ξ1 = {unit}, ξ0 = {plateau}"
             )
-        _check_well(plateau, wall)
         self.plateau, self.unit, self.wall, self.power = plateau, unit, wall, power
         self.even = True
 
@@ -115,7 +115,7 @@ class PowerCoupling(Coupling):
         """
         if not hottest > 1:
             raise ValueError(f"hottest must be a temperature > 1; got {hottest!r}")
-        _check_well(plateau, wall)
+        checks.whole("power (n)", power, 1)
         unit = plateau + (wall - plateau) / (hottest - 1) ** (1 / power)
         return cls(plateau, unit, wall, power)
 
@@ -148,32 +148,54 @@ class CustomCoupling(Coupling):
     wall: Number
     even: bool = eqx.field(static=True)
 
-    def __init__(self, function: Callable[[Array], Array], plateau: float, wall: float):
-        """Couple by ``function``; ``plateau`` is ξ0, ``wall`` is W0."""
+    def __init__(
+        self,
+        function: Callable[[Array], Array],
+        plateau: float,
+        wall: float,
+        even: bool | None = None,
+    ):
+        """Couple by ``function``; ``plateau`` is ξ0, ``wall`` is W0.
+
+        Inside ``vmap`` or ``jit``, where values cannot be looked at, nothing is checked and
+        ``even`` (whether λ(−ξ) = λ(ξ)) has to be said; it is False there by default.
+        """
         checks.positive("plateau (ξ0)", plateau)
         checks.positive("wall (W0)", wall)
         _check_well(plateau, wall)
         grid = jnp.linspace(0.0, 1.0, 65)
-        right = np.asarray(jax.vmap(function)(grid * wall))
-        left = np.asarray(jax.vmap(function)(-grid * wall))
-        flat = np.asarray(jax.vmap(function)(jnp.linspace(-1.0, 1.0, 33) * plateau))
+        right, left = (jax.vmap(function)(sign * grid * wall) for sign in (1, -1))
+        edge = jnp.array([-1.001, -1.0, -0.999]) * plateau
+        flat = jax.vmap(function)(jnp.concatenate([edge, 0.999 * grid * plateau, -edge[::-1]]))
         if right.shape != (65,):
             raise ValueError(f"function must map a scalar to a scalar; got shape {right.shape[1:]}")
-        if not (np.all(np.isfinite([right, left])) and np.all(right > 0) and np.all(left > 0)):
-            raise ValueError("function must give λ > 0 everywhere in the well [−W0, W0]")
-        if not np.allclose(flat, 1, atol=1e-5):
-            raise ValueError(
-                f"function must be 1 on the plateau |ξ| ≤ {plateau}; got values from"
-                f" {flat.min():g} to {flat.max():g}"
-            )
+        if checks.concrete(right + flat[:65] + left) is not None:
+            sides = np.asarray(right), np.asarray(left)
+            _check_function(*sides, np.asarray(flat), plateau)
+            even = bool(np.allclose(*sides, rtol=1e-5)) if even is None else even
         self.function, self.plateau, self.wall = function, plateau, wall
-        self.even = bool(np.allclose(left, right, rtol=1e-5))
+        self.even = bool(even)
 
     def value_and_slope(self, xi: Scalar) -> tuple[Scalar, Scalar]:
         """λ and λ′ by forward differentiation; exactly (1, 0) on the plateau."""
         value, slope = jax.jvp(self.function, (xi,), (jnp.ones_like(xi),))
         flat = self.on_plateau(xi)
         return jnp.where(flat, 1, value), jnp.where(flat, 0, slope)
+
+
+def _check_function(right: np.ndarray, left: np.ndarray, flat: np.ndarray, plateau: float) -> None:
+    if not (np.all(np.isfinite([right, left])) and np.all(right > 0) and np.all(left > 0)):
+        raise ValueError("function must give λ > 0 everywhere in the well [−W0, W0]")
+    if not np.allclose(flat[2:-2], 1, atol=1e-5):
+        raise ValueError(
+            f"function must be 1 on the plateau |ξ| ≤ {plateau}; got values from"
+            f" {flat.min():g} to {flat.max():g}"
+        )
+    if not np.allclose(flat, 1, atol=0.05):
+        raise ValueError(
+            f"function must be continuous at the plateau's edges ±{plateau}: a jump is a force that"
+            f" λ′ does not have; got values from {flat.min():g} to {flat.max():g}"
+        )
 
 
 def _check_well(plateau: Number, wall: Number) -> None:

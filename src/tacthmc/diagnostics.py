@@ -7,10 +7,11 @@ temperatures and says whether the machinery works.
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacthmc._typing import Position
+from tacthmc._typing import Draws, Position
 from tacthmc.family import Langevin
 from tacthmc.thermostat import Noise, NoThermostat
 
@@ -41,7 +42,7 @@ def flatness(xi: np.ndarray, wall: float, bins: int = 20) -> np.ndarray:
 def thermostat_laws(
     sampler: Langevin,
     position: Position,
-    force_variance: float,
+    force_variance: Draws,
     energy_variance: float,
     column: Callable[[str], np.ndarray],
 ) -> list[Law]:
@@ -53,14 +54,18 @@ def thermostat_laws(
     bath = float(now.theta.bath)
     laws = []
     if not isinstance(sampler.thermostat, NoThermostat):
-        noise = Noise(float(now.c), force_variance)
+        weights = sampler.thermostat.weights(now.mass)
+        felt = jax.tree.map(
+            lambda v, m, g: v / np.asarray(m * g), force_variance, now.mass, weights
+        )
+        noise = Noise(float(now.c), felt)
         mean, variance = sampler.thermostat.level_law(position, noise, now.theta)
         laws.append(_law("z_theta", column("thermostat"), mean, variance))
     laws.append(_mean_only("kinetic temperature of theta", column("kinetic_temperature"), bath))
     if sampler.coupling is None:
         return laws
     if not isinstance(sampler.xi_thermostat, NoThermostat):
-        noise = Noise(float(now.xi_c), energy_variance)
+        noise = Noise(float(now.xi_c), np.asarray(energy_variance))
         mean, variance = sampler.xi_thermostat.level_law(jnp.zeros(()), noise, now.xi)
         laws.append(_law("z_xi", column("xi_thermostat"), mean, variance))
     laws.append(_mean_only("kinetic temperature of xi", column("xi_kinetic_temperature"), bath))

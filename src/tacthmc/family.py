@@ -188,7 +188,9 @@ class Langevin(Sampler):
         earlier = jnp.maximum(state.step - 1, 0)
 
         def factor(rate: Rate, conditions: Conditions) -> Scalar:
-            return jnp.sqrt(conditions.eta / rate_at(rate, earlier, conditions.eta.dtype))
+            before = rate_at(rate, earlier, conditions.eta.dtype)
+            ratio = conditions.eta / jnp.where(before > 0, before, 1)
+            return jnp.where(before > 0, jnp.sqrt(ratio), 1)
 
         theta = factor(self.step_size, now.theta)
         momentum = jax.tree.map(lambda r: r * theta.astype(r.dtype), state.momentum)
@@ -224,7 +226,7 @@ class Langevin(Sampler):
             energy=energy,
             at_unit_temperature=unit,
             keep=keep,
-            kinetic_temperature=heat / (now.theta.eta * dimension(state.position)),
+            kinetic_temperature=_over(heat, now.theta.eta * dimension(state.position)),
             thermostat=self.thermostat.level(state.thermostat),
         )
         if state.tempering is None:
@@ -234,10 +236,15 @@ class Langevin(Sampler):
         return info._replace(
             xi=xi,
             temperature=1 / self.coupling.value_and_slope(xi)[0],
-            xi_kinetic_temperature=state.tempering.momentum**2 / now.xi.eta,
+            xi_kinetic_temperature=_over(state.tempering.momentum**2, now.xi.eta),
             xi_thermostat=self.xi_thermostat.level(state.tempering.thermostat),
             hot=self.coupling.is_hot(xi),
         )
+
+
+def _over(heat: Scalar, scale: Scalar) -> Scalar:
+    """heat/scale; momenta stay finite where a schedule is at η = 0, and so does this."""
+    return heat / jnp.where(scale > 0, scale, 1)
 
 
 def _xi_momentum(state: State) -> Any:

@@ -1,6 +1,7 @@
 """Thermal inertia, absolute or relative."""
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from tacthmc import checks
@@ -39,4 +40,6 @@ class Inertia(eqx.Module):
         if self.gamma is not None:
             return rate_at(self.gamma, step, eta.dtype)
         assert self.steps is not None
-        return rate_at(self.steps, step, eta.dtype) * eta * bath
+        gamma = rate_at(self.steps, step, eta.dtype) * eta * bath
+        # A schedule may touch η = 0: then nothing moves, the thermostat neither.
+        return jnp.where(gamma > 0, gamma, jnp.inf)

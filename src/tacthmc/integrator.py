@@ -129,7 +129,9 @@ class Splitting(Integrator):
 
     Half a drift of (θ, ξ), mirrored at the walls; half a thermostat step; half a friction as
     the exact exp(−λ²z/2); the full kick of force, noise and bias; and the three halves in
-    reverse. Where the gradient has no noise of its own, the mean of z is asinh(c)/T ≈ c/T.
+    reverse. Where the gradient has no noise of its own and T = 1, the mean of z is
+    asinh(c) ≈ c. With constant friction (no thermostat) the discretised noise is exact up to a
+    relative error of order c²: below 0.2% at c = 0.1, 4% at c = 0.5, so keep c small.
     """
 
     def advance(

@@ -103,11 +103,14 @@ def noisy(
             raise ValueError(f"covariance must be a D×D matrix; got shape {matrix.shape}")
         if any(np.any(np.asarray(leaf) != 0) for leaf in jax.tree.leaves(force)):
             raise ValueError("give force or covariance, not both")
+        if not np.allclose(matrix, matrix.T):
+            raise ValueError("covariance must be symmetric and positive definite")
         try:
             root = jnp.asarray(np.linalg.cholesky(matrix))
         except np.linalg.LinAlgError as error:
             raise ValueError("covariance must be symmetric and positive definite") from error
-    return NoisyPotential(potential, force, energy, root)
+    # Arrays, so that other levels of noise find the same compiled program.
+    return NoisyPotential(potential, jax.tree.map(jnp.asarray, force), jnp.asarray(energy), root)
 
 
 class NoiseLevels(NamedTuple):

@@ -47,7 +47,11 @@ class Potential(eqx.Module):
 
     @abstractmethod
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
-        """The new memory, and the random part of one batch."""
+        """The new memory, and the random part of one batch.
+
+        Only the shapes and dtypes of ``position`` may matter: selections are made for many
+        steps ahead.
+        """
 
     @abstractmethod
     def fetch(self, selection: Any) -> Batch:
@@ -294,7 +298,8 @@ def tempered(potential: Potential, posterior_temperature: Number) -> TemperedPot
     2.0
     """
     checks.positive("posterior_temperature", posterior_temperature)
-    return TemperedPotential(potential, posterior_temperature)
+    # An array, so that another temperature finds the same compiled program.
+    return TemperedPotential(potential, jnp.asarray(posterior_temperature))
 
 
 def _scalar(value: Any, name: str) -> Scalar:

@@ -29,10 +29,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from tacthmc import checks
-from tacthmc._typing import Number, Position, Rate, Scalar
+from tacthmc._typing import Draws, Number, Position, Rate, Scalar
 from tacthmc.inertia import Inertia
 from tacthmc.positions import dimension, flatten, scalar_dtype, unflatten
 
@@ -48,10 +49,22 @@ class Conditions(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """What heats θ: the injected level c and the variance v of the force's own noise."""
+    """What heats θ: the injected level c, and the force's noise as v_i/(m_i·g_i) by coordinate.
+
+    That ratio is what a friction of shape g settles on: the variance itself for "isotropic".
+    """
 
     injected: float
-    force_variance: float
+    force_variance: Draws
+
+    def settled(self, at: "Conditions", values: np.ndarray) -> float:
+        """(c + η·v/2)/T with v the mean of ``values``."""
+        heat = self.injected + float(at.eta) * float(np.mean(values)) / 2
+        return heat / float(at.bath)
+
+    def everywhere(self) -> np.ndarray:
+        """All coordinates' ratios in one vector."""
+        return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(self.force_variance)])
 
 
 class Thermostat(eqx.Module):
@@ -182,7 +195,8 @@ class ScalarThermostat(SeparableThermostat):
 
     def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
         """Mean (c + ηv/2)/T, variance ηT/(γD)."""
-        return _law(self.inertia, noise, at, dimension(position))
+        mean = noise.settled(at, noise.everywhere())
+        return mean, _variance(self.inertia, at, dimension(position))
 
 
 class TensorThermostat(SeparableThermostat):
@@ -220,8 +234,9 @@ class TensorThermostat(SeparableThermostat):
     def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
         """Mean (c + ηv/2)/T; variance Σ ηT/(γD_leaf) over the squared number of leaves."""
         sizes = [math.prod(leaf.shape) for leaf in jax.tree.leaves(position)]
-        laws = [_law(self.inertia, noise, at, size) for size in sizes]
-        return laws[0][0], sum(variance for _, variance in laws) / len(sizes) ** 2
+        means = [noise.settled(at, leaf) for leaf in jax.tree.leaves(noise.force_variance)]
+        variances = [_variance(self.inertia, at, size) for size in sizes]
+        return float(np.mean(means)), sum(variances) / len(sizes) ** 2
 
 
 class DiagonalThermostat(SeparableThermostat):
@@ -260,8 +275,8 @@ class DiagonalThermostat(SeparableThermostat):
 
     def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
         """Mean (c + ηv/2)/T (v the mean noise variance), variance ηT/γ over D."""
-        mean, variance = _law(self.inertia, noise, at, 1)
-        return mean, variance / dimension(position)
+        mean = noise.settled(at, noise.everywhere())
+        return mean, _variance(self.inertia, at, 1) / dimension(position)
 
 
 class MatrixThermostat(Thermostat):
@@ -274,7 +289,7 @@ class MatrixThermostat(Thermostat):
     This is Eq. 5 with S = z·M⁻¹/Δt and inertia κ_ij = κ·m_j²: the one choice for which z
     stays symmetric under unequal masses. The antisymmetric part of Eq. 5 never moves (it is
     conserved), so the system is not ergodic in S; θ, r and the diagonal have Theorem 1's law,
-    z_ii ~ N((c + η·V_ii/2)/T, ηT/γ), off-diagonal entries (equal masses) half that variance.
+    z_ii ~ N((c + η·V_ii/2)/T, ηT/γ), off-diagonal entries half that variance.
 
     Costs D² memory and a D×D eigendecomposition a step: for small D.
     """
@@ -327,8 +342,8 @@ class MatrixThermostat(Thermostat):
 
     def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
         """Mean (c + ηv/2)/T (v the mean diagonal of V_f), variance ηT/γ over D."""
-        mean, variance = _law(self.inertia, noise, at, 1)
-        return mean, variance / dimension(position)
+        mean = noise.settled(at, noise.everywhere())
+        return mean, _variance(self.inertia, at, 1) / dimension(position)
 
 
 def _checked_shape(shape: Shape) -> Shape:
@@ -352,7 +367,7 @@ def _mean_over(z: Position) -> Scalar:
     return total / dimension(z)
 
 
-def _law(inertia: Inertia, noise: Noise, at: Conditions, size: int) -> tuple[float, float]:
+def _variance(inertia: Inertia, at: Conditions, size: int) -> float:
+    """ηT/(γD)."""
     gamma = float(inertia.at(at.step, at.eta, at.bath))
-    eta, bath = float(at.eta), float(at.bath)
-    return (noise.injected + eta * noise.force_variance / 2) / bath, eta * bath / (gamma * size)
+    return float(at.eta) * float(at.bath) / (gamma * size)

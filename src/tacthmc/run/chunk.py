@@ -137,7 +137,7 @@ def _interval(
         chain, tally, _ = carry
         noise, selection = drawn
         state, info = sampler.advance(noise, chain.state, potential, potential.fetch(selection))
-        health = _examined(chain.health, info, state.step)
+        health = _examined(chain.health, info, state)
         trips, out_hot = _round_trips(tally.trips, chain.out_hot, info)
         tally = _Tally(
             tally.plateau + info.at_unit_temperature.astype(tally.plateau.dtype),
@@ -184,10 +184,15 @@ def _info_shape(sampler: Sampler, potential: Potential, chain: Chain) -> Info:
     return jax.eval_shape(step, jax.random.key(0))
 
 
-def _examined(health: Health, info: Info, step: Array) -> Health:
+def _examined(health: Health, info: Info, state: Any) -> Health:
+    moved = info.kinetic_temperature
+    if moved is None:
+        # Without momenta, whose sum of squares is at hand, θ itself has to be summed up.
+        leaves = jax.tree.leaves(state.position)
+        moved = sum((jnp.sum(x).astype(info.energy.dtype) for x in leaves), 0 * info.energy)
     watched = (
         info.energy,
-        info.kinetic_temperature,
+        moved,
         info.thermostat,
         info.xi,
         info.xi_thermostat,
@@ -197,7 +202,7 @@ def _examined(health: Health, info: Info, step: Array) -> Health:
         if value is not None:
             what = what + jnp.where(jnp.isfinite(value), 0, 1 << bit)
     first = (health.step == 0) & (what > 0)
-    return Health(jnp.where(first, step, health.step), jnp.where(first, what, health.what))
+    return Health(jnp.where(first, state.step, health.step), jnp.where(first, what, health.what))
 
 
 def _round_trips(trips: Array | None, out_hot: Array, info: Info) -> tuple[Array | None, Array]:

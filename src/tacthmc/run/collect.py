@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tacthmc._typing import Draws, Position
+from tacthmc._typing import Draws
 from tacthmc.run.chunk import Health, Row
 from tacthmc.run.failure import Failure
 
@@ -46,6 +46,7 @@ class Collector:
 
     def add(self, filled: Row, count: int, health: Health) -> None:
         """Take in a chunk's first ``count`` rows."""
+        # All that can be interrupted comes first; what is gathered stays consistent.
         rows: Row = jax.tree.map(lambda x: np.asarray(x)[:, :count], filled)
         bad_steps, bad_what = np.asarray(health.step), np.asarray(health.what)
         good = (bad_steps[:, None] == 0) | (rows.step < bad_steps[:, None])
@@ -71,20 +72,8 @@ class Collector:
                 Failure.from_code(int(chain), int(bad_steps[chain]), int(bad_what[chain]), finite)
             )
 
-    def finished(self, like: Position) -> Collected:
+    def finished(self) -> Collected:
         """Everything gathered, chain by chain."""
-        if not self._rows:
-            empty = jax.tree.map(lambda x: np.zeros((0, *x.shape), x.dtype), like)
-            nothing = np.zeros((self.num_chains, 0))
-            trace = {"step": nothing.astype(int), "keep": nothing.astype(bool)}
-            chains = range(self.num_chains)
-            return Collected(
-                [empty for _ in chains],
-                [np.zeros(0, int) for _ in chains],
-                [{} for _ in chains],
-                trace,
-                (),
-            )
         trace = {
             name: np.concatenate([rows[name] for rows in self._rows], axis=1)
             for name in self._rows[0]

@@ -21,6 +21,15 @@ def arviz() -> ModuleType:
     return module
 
 
+def arviz_is_there() -> bool:
+    """Whether ArviZ can be imported."""
+    try:
+        arviz()
+    except ImportError:
+        return False
+    return True
+
+
 def ess(values: np.ndarray) -> float:
     """Bulk effective sample size of a (chain, draw) array; NaN where there are too few draws.
 

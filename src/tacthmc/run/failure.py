@@ -6,7 +6,7 @@ from tacthmc.run.chunk import QUANTITIES
 
 _NAMES = {
     "energy": "the energy Ũ",
-    "theta": "θ's momentum",
+    "theta": "θ",
     "thermostat": "the thermostat z_θ",
     "xi": "ξ",
     "xi_thermostat": "ξ's thermostat z_ξ",

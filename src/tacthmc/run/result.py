@@ -141,11 +141,15 @@ class Run:
         """Thermostats and momenta against Theorem 1, with the noise measured at a few draws."""
         if not isinstance(self.sampler, Langevin) or self.num_draws == 0:
             return []
+        # A stream of its own: chains fold their index into the same key.
+        key = jax.random.fold_in(self.key, 2**31)
         levels = [
-            measure_noise(jax.random.fold_in(self.key, i), self.potential, self._some_draw(i))
+            measure_noise(jax.random.fold_in(key, i), self.potential, self._some_draw(i), 256)
             for i in range(4)
         ]
-        force = float(np.mean([level.mean_force for level in levels]))
+        force = jax.tree.map(
+            lambda *v: np.asarray(np.mean(v, axis=0)), *(level.force for level in levels)
+        )
         energy = float(np.mean([level.energy for level in levels]))
         return thermostat_laws(self.sampler, self._some_draw(0), force, energy, self.after_warmup)
 
@@ -177,7 +181,11 @@ class Run:
         sampler = self._tempered_sampler()
         tables = self.state.tempering.bias
         if chain is None:
-            return sampler.bias.pooled(tables)
+            failed = {failure.chain for failure in self.failures}
+            sound = np.array([c for c in range(self.num_chains) if c not in failed], int)
+            if not sound.size:
+                raise ValueError("no chain stayed finite: there is no bias to show")
+            return sampler.bias.pooled(jax.tree.map(lambda table: table[sound], tables))
         return jax.tree.map(lambda table: table[chain], tables)
 
     def free_energy(self, chain: int | None = None) -> FreeEnergy:

@@ -86,13 +86,13 @@ def sample(
         num_chains: how many chains run, in one compiled program.
         num_warmup: the first steps, never kept; a tenth of ``num_steps`` by default.
         sampled: which leaves of ``init`` to sample (see :func:`tacthmc.part`); the others
-            stay fixed and are None in the draws.
+            stay fixed, common to all chains, and are None in the draws.
         init_per_chain: whether ``init`` has a leading chain axis, where that is to be said.
         progress: show a progress bar; by default only in a terminal.
 
     A chain that is no longer finite stops the run at the end of its chunk with a
     ``DivergedWarning``; all draws up to there are kept, and ``run.failures`` says more.
-    Ctrl-C ends the run after the current chunk and returns what there is.
+    Ctrl-C ends the run and returns the chunks that were finished.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -116,7 +116,7 @@ def sample(
     if sampled is not None:
         potential, init = part(potential, init, sampled)
     positions = chain_positions(potential, init, num_chains, init_per_chain)
-    sampler, potential = _traced(sampler), _traced(potential)
+    sampler = _traced(sampler)
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(num_chains))
     check_start(potential, positions, keys)
 
@@ -126,7 +126,7 @@ def sample(
     numbers = max(1, dimension(positions))
     rows = max(1, min(CHUNK_INTERVALS, CHUNK_NUMBERS // numbers, intervals))
     collector = Collector(num_chains, num_warmup)
-    interrupted = False
+    interrupted, finished = False, chains
     first_chunk = 0.0
     with Progress(intervals * sampler.keep_every, num_chains, progress) as bar:
         done = 0
@@ -138,11 +138,14 @@ def sample(
                 )
                 collector.add(filled, count, chains.health)
                 done += count
+                finished = chains
                 first_chunk = first_chunk or time.perf_counter() - begun
                 bar.update(done * sampler.keep_every, collector)
                 if collector.failures:
                     break
         except KeyboardInterrupt:
+            if not done:
+                raise
             interrupted = True
     for failure in collector.failures:
         warnings.warn(str(failure), DivergedWarning, stacklevel=2)
@@ -152,8 +155,8 @@ def sample(
         potential=potential,
         key=key,
         rest=rest,
-        collected=collector.finished(jax.tree.map(lambda x: x[0], positions)),
-        state=chains.state,
+        collected=collector.finished(),
+        state=finished.state,
         num_steps=done * sampler.keep_every,
         num_warmup=num_warmup,
         interrupted=interrupted,
@@ -162,7 +165,7 @@ def sample(
     )
 
 
-def _traced(tree: Any) -> Any:
+def _traced(sampler: Sampler) -> Sampler:
     """Numbers as (weakly typed) arrays, so that other numbers find the same program."""
 
     def traced(leaf: Any) -> Any:
@@ -170,4 +173,4 @@ def _traced(tree: Any) -> Any:
             return jnp.asarray(leaf)
         return leaf
 
-    return jax.tree.map(traced, tree)
+    return jax.tree.map(traced, sampler)

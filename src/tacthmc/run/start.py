@@ -51,10 +51,10 @@ def _fits(potential: Potential, position: Position) -> bool:
 def _is_stack(potential: Potential, init: Position) -> bool:
     """Whether an init whose leaves all are as long as there are chains has one for each."""
     one = jax.tree.map(lambda x: x[0], init)
-    if not _fits(potential, init):
-        return True
     if not _fits(potential, one):
         return False
+    if not _fits(potential, init):
+        return True
     # Both readings make sense. A vector is one position, a matrix a stack of vectors.
     return all(leaf.ndim > 1 for leaf in jax.tree.leaves(init))
 

@@ -10,7 +10,7 @@ import numpy as np
 from tacthmc.diagnostics import Law
 from tacthmc.family import Langevin
 from tacthmc.positions import leaf_names
-from tacthmc.run.exchange import ess, rhat
+from tacthmc.run.exchange import arviz_is_there, ess, rhat
 
 if TYPE_CHECKING:
     from tacthmc.run.result import Run
@@ -82,6 +82,9 @@ class Summary:
 def summarise(run: "Run") -> Summary:
     """Gather a run's numbers."""
     parameters, total = _parameters(run)
+    notes = _notes(run, parameters)
+    if not arviz_is_there():
+        notes.append("! ESS and R-hat need ArviZ: pip install arviz")
     expected = None
     if run.tempered and isinstance(run.sampler, Langevin) and run.sampler.coupling is not None:
         expected = float(run.sampler.coupling.efficiency * run.sampler.keep_within)
@@ -98,13 +101,13 @@ def summarise(run: "Run") -> Summary:
         round_trips=[int(x) for x in run.round_trips],
         flatness=[float(x) for x in run.flatness] if expected is not None else [],
         thermostats=run.thermostats,
-        notes=_notes(run, parameters),
+        notes=notes,
     )
 
 
 def _parameters(run: "Run") -> tuple[list[Parameter], int]:
     rows: list[Parameter] = []
-    total = 0
+    total, nan, there = 0, float("nan"), arviz_is_there()
     for name, leaf in zip(leaf_names(run.draws), jax.tree.leaves(run.draws), strict=True):
         flat = leaf.reshape(*leaf.shape[:2], math.prod(leaf.shape[2:]))
         total += flat.shape[2]
@@ -112,7 +115,6 @@ def _parameters(run: "Run") -> tuple[list[Parameter], int]:
             index = ",".join(map(str, np.unravel_index(i, leaf.shape[2:]))) if leaf.ndim > 2 else ""
             values = flat[:, :, i]
             if values.size == 0:
-                nan = float("nan")
                 rows.append(Parameter(f"{name}[{index}]" if index else name, nan, nan, 0.0, nan))
                 continue
             rows.append(
@@ -120,8 +122,8 @@ def _parameters(run: "Run") -> tuple[list[Parameter], int]:
                     f"{name}[{index}]" if index else name,
                     float(values.mean(dtype=float)),
                     float(values.std(dtype=float)),
-                    ess(values),
-                    rhat(values),
+                    ess(values) if there else nan,
+                    rhat(values) if there else nan,
                 )
             )
     return rows, total
@@ -143,7 +145,9 @@ def _notes(run: "Run", parameters: list[Parameter]) -> list[str]:
         )
     worst = max((p.rhat for p in parameters if np.isfinite(p.rhat)), default=1.0)
     if worst > 1.01:
-        notes.append(f"! R-hat reaches {worst:.3f}: chains disagree, run longer")
+        notes.append(
+            f"! R-hat reaches {worst:.3f} in the parameters shown: chains disagree, run longer"
+        )
     return notes
 
 

@@ -132,7 +132,8 @@ def psgld(
 
     Leaves exp(−U) invariant as η → 0 while G is constant. G that goes on changing with θ
     needs a term Γ = ∂G/∂θ, which the published algorithm drops at the price of a bias; here
-    G stops adapting after ``adapt_steps`` steps unless that is None. (V is divided by
+    G stops adapting after ``adapt_steps`` steps unless that is None; have at least as many
+    steps of warm-up. (V is divided by
     1 − αᵏ, so that the first steps are not too long.) A step is about η/√V of the gradient's
     own size, so η is in the units of θ, not of θ².
 
@@ -143,7 +144,7 @@ def psgld(
     1000
     """
     checks.positive("step_size", step_size)
-    checks.within("decay", decay, 0.0, 1.0)
+    checks.within("decay", decay, 0.0, 1.0 - 1e-6)
     checks.positive("floor", floor)
     checks.whole("keep_every", keep_every, 1)
     if adapt_steps is not None:

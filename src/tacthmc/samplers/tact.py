@@ -122,7 +122,7 @@ def tact(
     )
 
 
-def tact_per_datum(learning_rate: Number, num_data: int, **settings: Any) -> Langevin:
+def tact_per_datum(learning_rate: Rate, num_data: int, **settings: Any) -> Langevin:
     """:func:`tact` with its step size given as a learning rate on the mean loss, η·N.
 
     The update −η∇U with U the sum over N examples is −(ηN)∇(U/N): what an optimiser calls its
@@ -137,14 +137,19 @@ def tact_per_datum(learning_rate: Number, num_data: int, **settings: Any) -> Lan
     xi_rate = settings.pop("xi_learning_rate", None)
     if xi_rate is not None:
         checks.positive("xi_learning_rate", xi_rate)
-        settings["xi_step_size"] = xi_rate / num_data
-    return tact(learning_rate / num_data, **settings)
+        settings["xi_step_size"] = _divided(xi_rate, num_data)
+    return tact(_divided(learning_rate, num_data), **settings)
+
+
+def _divided(rate: Rate, by: int) -> Rate:
+    return (lambda step: rate(step) / by) if callable(rate) else rate / by
 
 
 def tact_from_tuple(
     seven: Sequence[Number],
     num_data: int,
     variant: Literal["algorithm1", "splitting", "authors"] = "algorithm1",
+    **settings: Any,
 ) -> Langevin:
     """The paper's 7-tuple [η_θ, η_ξ, c_θ, c_ξ, γ_θ, γ_ξ, K], per datum as its authors use it.
 
@@ -155,9 +160,11 @@ def tact_from_tuple(
     * "splitting": the same numbers with this library's integrator, bias and thermostats.
     * "authors": the choices of the authors' published code, less its defects: plateau ±0.1,
       walls ±1, temperature 6 at the walls, metadynamics on 2,000 bins of width 1e-3 with the
-      increment spread over 3, η_ξ = η_θ/100 whatever the tuple says, one thermostat per
+      increment (1e-3 per datum) spread over 3, η_ξ = η_θ/100 whatever the tuple says, one thermostat per
       tensor, draws kept within 0.85 of the plateau, θ's momenta redrawn every K steps
       everywhere, r_ξ redrawn when it reaches 0.25.
+
+    Each of these is an argument of :func:`tact`; ``settings`` override the variant's choices.
 
     >>> sampler = tact_from_tuple([0.0010, 0.0010, 0.10, 0.10, 1.0, 1.0, 50], num_data=50_000)
     >>> sampler.step_size, sampler.keep_every
@@ -176,35 +183,33 @@ def tact_from_tuple(
     common: dict[str, Any] = {
         "noise": c,
         "xi_noise": xi_c,
+        "xi_step_size": xi_eta / num_data,
+        "thermostat": ScalarThermostat(gamma=gamma),
         "xi_thermostat": ScalarThermostat(gamma=xi_gamma),
         "keep_every": int(keep_every),
     }
-    if variant == "authors":
-        return tact(
-            eta / num_data,
-            xi_step_size=eta / num_data / 100,
-            thermostat=TensorThermostat(gamma=gamma),
-            coupling=PowerCoupling.up_to(6.0, plateau=0.1, wall=1.0),
-            bias=Metadynamics(bins=2000, height=1e-3, spread=1),
-            integrator=Euler(),
-            keep_within=0.85,
-            refresh=Refresh(theta=True, everywhere=True),
-            xi_speed_limit=0.25,
-            **common,
-        )
-    common["xi_step_size"] = xi_eta / num_data
-    common["thermostat"] = ScalarThermostat(gamma=gamma)
-    if variant == "splitting":
-        return tact(eta / num_data, **common)
-    if variant != "algorithm1":
+    choices: dict[str, dict[str, Any]] = {
+        "authors": {
+            "xi_step_size": eta / num_data / 100,
+            "thermostat": TensorThermostat(gamma=gamma),
+            "coupling": PowerCoupling.up_to(6.0, plateau=0.1, wall=1.0),
+            # Their bias acts on ξ beside the mean loss: in full-data units it is N times that.
+            "bias": Metadynamics(bins=2000, height=1e-3 * num_data, spread=1),
+            "integrator": Euler(),
+            "keep_within": 0.85,
+            "refresh": Refresh(theta=True, everywhere=True),
+            "xi_speed_limit": 0.25,
+        },
+        "algorithm1": {
+            "bias": LiteralAdaptiveBiasingForce(),
+            "integrator": Euler(),
+            "refresh": Refresh(theta=True, xi=True),
+        },
+        "splitting": {},
+    }
+    if variant not in choices:
         raise ValueError(f"variant must be 'algorithm1', 'splitting' or 'authors'; got {variant!r}")
-    return tact(
-        eta / num_data,
-        bias=LiteralAdaptiveBiasingForce(),
-        integrator=Euler(),
-        refresh=Refresh(theta=True, xi=True),
-        **common,
-    )
+    return tact(eta / num_data, **(common | choices[variant] | settings))
 
 
 def without_thermostat(step_size: Rate, **settings: Any) -> Langevin:
