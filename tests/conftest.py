@@ -36,10 +36,12 @@ def record(request):
     return keep
 
 
-_rows = []
+_rows, _skipped = [], []
 
 
 def pytest_runtest_logreport(report):
+    if report.skipped:
+        _skipped.append(report.nodeid)
     if report.when == "call":
         rows = [row for name, row in report.user_properties if name == "row"]
         _rows.extend({"outcome": report.outcome, **row} for row in rows)
@@ -58,9 +60,10 @@ def pytest_sessionfinish(session):
         "jax": jax.__version__,
         "equinox": equinox.__version__,
         "numpy": numpy.__version__,
-        "device": "CPU, 2 cores",
+        "device": f"{jax.devices()[0].platform}, {os.cpu_count()} cores",
         "passed": sum(row["outcome"] == "passed" for row in _rows),
         "failed": sum(row["outcome"] == "failed" for row in _rows),
+        "skipped": len(_skipped),
     }
     rows = sorted(_rows, key=lambda row: row["test"])
     lines = ",\n".join("  " + json.dumps(row) for row in rows)

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 
 from tacthmc._typing import Batch, Position, Scalar
 from tacthmc.positions import checked
-from tacthmc.potential import Potential, WrappedPotential
+from tacthmc.potential import Potential, SameBatchPotential
 
 
-class ControlVariatePotential(WrappedPotential):
+class ControlVariatePotential(SameBatchPotential):
     """An estimate corrected by what the same batch says at a centre where all is known."""
 
     inner: Potential

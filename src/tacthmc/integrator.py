@@ -105,22 +105,17 @@ class Euler(Integrator):
         slope: Scalar,
     ) -> Tempering:
         assert parts.coupling is not None
-        assert noise.xi is not None
-        one = jnp.ones_like(old.xi)
-        thermostat = parts.xi_thermostat
+        one, thermostat = jnp.ones_like(old.xi), parts.xi_thermostat
         z = thermostat.advance(old.thermostat, old.momentum, one, now.xi, slope**2)
-        seen = Seen(old.xi, slope, energy, now.xi.step)
-        force = parts.bias.force(old.bias, seen, parts.coupling)
-        kick = slope * (now.xi.eta * energy + jnp.sqrt(2 * now.xi_c * now.xi.eta) * noise.xi)
-        r = old.momentum - kick - thermostat.drag(z, old.momentum, one, slope**2)
-        r = r + now.xi.eta * force
+        kick, bias = _xi_kick(parts, now, noise, old, energy, slope)
+        r = old.momentum + kick - thermostat.drag(z, old.momentum, one, slope**2)
         moved = old.xi + r
         over = jnp.abs(moved) > parts.coupling.wall
         return Tempering(
             xi=jnp.where(over, old.xi, moved),
             momentum=jnp.where(over, -r, r),
             thermostat=z,
-            bias=parts.bias.update(old.bias, seen, parts.coupling),
+            bias=bias,
         )
 
 
@@ -174,17 +169,12 @@ class Splitting(Integrator):
         energy: Scalar,
         slope: Scalar,
     ) -> Tempering:
-        assert parts.coupling is not None
-        assert noise.xi is not None
         one, half, thermostat = jnp.ones_like(old.xi), 0.5 * slope**2, parts.xi_thermostat
         z = thermostat.advance(old.thermostat, old.momentum, one, now.xi, half)
         damp = thermostat.damping(z, one, half)
-        seen = Seen(old.xi, slope, energy, now.xi.step)
-        force = parts.bias.force(old.bias, seen, parts.coupling)
-        kick = slope * (now.xi.eta * energy + jnp.sqrt(2 * now.xi_c * now.xi.eta) * noise.xi)
-        r = damp(damp(old.momentum) - kick + now.xi.eta * force)
+        kick, bias = _xi_kick(parts, now, noise, old, energy, slope)
+        r = damp(damp(old.momentum) + kick)
         z = thermostat.advance(z, r, one, now.xi, half)
-        bias = parts.bias.update(old.bias, seen, parts.coupling)
         return _half_drift(parts, Tempering(old.xi, r, z, bias))
 
 
@@ -214,6 +204,24 @@ def _kick(
         return lam.astype(m.dtype) * (jnp.sqrt(variance) * n - eta * gradient)
 
     return jax.tree.map(kick, gradient, now.mass, weights, known, noise.theta)
+
+
+def _xi_kick(
+    parts: Parts,
+    now: Settings,
+    noise: StepNoise,
+    old: Tempering,
+    energy: Scalar,
+    slope: Scalar,
+) -> tuple[Scalar, Any]:
+    """−λ′(η_ξŨ + N(0, 2c_ξη_ξ)) + η_ξA′(ξ), and the bias's table after this step."""
+    assert parts.coupling is not None
+    assert noise.xi is not None
+    seen = Seen(old.xi, slope, energy, now.xi.step)
+    force = parts.bias.force(old.bias, seen, parts.coupling)
+    random = jnp.sqrt(2 * now.xi_c * now.xi.eta) * noise.xi
+    kick = now.xi.eta * force - slope * (now.xi.eta * energy + random)
+    return kick, parts.bias.update(old.bias, seen, parts.coupling)
 
 
 def _moved(position: Position, r: Position) -> Position:

@@ -11,10 +11,10 @@ from jaxtyping import Array, Float
 from tacthmc import checks
 from tacthmc._typing import Batch, Draws, Number, Position, PRNGKey, Scalar
 from tacthmc.positions import dimension, flatten, normals, scalar_dtype, spread, unflatten
-from tacthmc.potential import Potential
+from tacthmc.potential import Potential, WrappedPotential
 
 
-class NoisyPotential(Potential):
+class NoisyPotential(WrappedPotential):
     """A potential whose energy and force carry added, independent Gaussian noise."""
 
     inner: Potential
@@ -46,15 +46,6 @@ class NoisyPotential(Potential):
         )
         energy = jnp.asarray(self.energy_noise).astype(value.dtype) * extra.astype(value.dtype)
         return value + energy + sum(jax.tree.leaves(tilts), jnp.zeros_like(value))
-
-    def init_data(self, key: PRNGKey) -> Any:
-        """The inner potential's."""
-        return self.inner.init_data(key)
-
-    @property
-    def data_axes(self) -> Any:
-        """The inner potential's."""
-        return self.inner.data_axes
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner selection and standard normals."""

@@ -6,10 +6,10 @@ import equinox as eqx
 import jax
 
 from tacthmc._typing import Batch, Position, PRNGKey, Scalar
-from tacthmc.potential import Potential
+from tacthmc.potential import Potential, WrappedPotential
 
 
-class PartPotential(Potential):
+class PartPotential(WrappedPotential):
     """A potential of the sampled part alone, the other leaves held where they are."""
 
     inner: Potential
@@ -26,15 +26,6 @@ class PartPotential(Potential):
     def energy(self, position: Any) -> Scalar:
         """U with the rest put back."""
         return self.inner.energy(self.whole(position))
-
-    def init_data(self, key: PRNGKey) -> Any:
-        """The inner potential's."""
-        return self.inner.init_data(key)
-
-    @property
-    def data_axes(self) -> Any:
-        """The inner potential's."""
-        return self.inner.data_axes
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner potential's, for the whole pytree."""

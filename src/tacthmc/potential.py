@@ -174,7 +174,7 @@ class Posterior(Potential):
 
 
 class WrappedPotential(Potential):
-    """A potential that draws its batches as another one does."""
+    """A potential around another one, whose memory of the data it keeps."""
 
     inner: eqx.AbstractVar[Potential]
 
@@ -187,6 +187,10 @@ class WrappedPotential(Potential):
         """The inner potential's."""
         return self.inner.data_axes
 
+
+class SameBatchPotential(WrappedPotential):
+    """A potential that also takes the same batches as the one that it is around."""
+
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner potential's."""
         return self.inner.select(data, key, position)
@@ -196,7 +200,7 @@ class WrappedPotential(Potential):
         return self.inner.fetch(selection)
 
 
-class TemperedPotential(WrappedPotential):
+class TemperedPotential(SameBatchPotential):
     """U/τ: the posterior at a temperature of its own."""
 
     inner: Potential
