@@ -71,6 +71,12 @@ def mass_of(kind, size):
     return split_leaves(jnp.linspace(0.6, 2.0, size))
 
 
+def bias_for(target, kind):
+    # Plain metadynamics has to fill a depth of 8.8 T here within the warm-up.
+    deep = target == "mixture8" and kind == "metadynamics"
+    return tacthmc.Metadynamics(height=0.02) if deep else BIASES[kind]
+
+
 def check(target, thermostat, bias, mass, record):
     truth = TARGETS[target]()
     mean, covariance = np.asarray(truth.mean, float), np.asarray(truth.covariance, float)
@@ -78,7 +84,7 @@ def check(target, thermostat, bias, mass, record):
     sampler = tacthmc.tact(
         STEP_SIZE,
         thermostat=THERMOSTATS[thermostat],
-        bias=BIASES[bias],
+        bias=bias_for(target, bias),
         mass=mass_of(mass, size),
         keep_every=20,
     )
@@ -116,8 +122,11 @@ def check(target, thermostat, bias, mass, record):
 
 
 def unusable(target, bias):
-    """The literal 1/k bias is too weak for 8 dimensions: ξ hardly ever comes back."""
-    return target == "mixture8" and bias == "literal"
+    """In 8 dimensions ξ's free energy falls by 8.8 T from plateau to wall.
+
+    Without a bias, or with the literal 1/k one, ξ hardly ever comes back to the plateau.
+    """
+    return target == "mixture8" and bias in ("literal", "none")
 
 
 FAST = [
@@ -160,9 +169,10 @@ def test_the_bath_temperature_leaves_the_posterior_alone(bath, tempered):
         assert abs(run.plateau_share.mean() - 0.2) < 0.02
 
 
-def test_the_literal_bias_starves_in_8_dimensions():
+@pytest.mark.parametrize("bias", ["literal", "none"])
+def test_a_weak_bias_starves_in_8_dimensions(bias):
     truth = TARGETS["mixture8"]()
-    sampler = tacthmc.tact(STEP_SIZE, bias=BIASES["literal"], keep_every=20)
+    sampler = tacthmc.tact(STEP_SIZE, bias=BIASES[bias], keep_every=20)
     potential = tacthmc.noisy(tacthmc.potential(truth), force=1.0, energy=0.5)
     run = tacthmc.sample(jax.random.key(0), sampler, potential, truth.means[0], 40_000, 16)
     assert run.plateau_share.mean() < 0.05
@@ -175,5 +185,5 @@ def test_the_literal_bias_starves_in_8_dimensions():
 @pytest.mark.parametrize("target", list(TARGETS))
 def test_moments_in_full(target, thermostat, bias, mass, record):
     if unusable(target, bias):
-        pytest.skip("see test_the_literal_bias_starves_in_8_dimensions")
+        pytest.skip("see test_a_weak_bias_starves_in_8_dimensions")
     check(target, thermostat, bias, mass, record)

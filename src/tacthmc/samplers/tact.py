@@ -160,9 +160,9 @@ def tact_from_tuple(
     * "splitting": the same numbers with this library's integrator, bias and thermostats.
     * "authors": the choices of the authors' published code, less its defects: plateau ±0.1,
       walls ±1, temperature 6 at the walls, metadynamics on 2,000 bins of width 1e-3 with the
-      increment (1e-3 per datum) spread over 3, η_ξ = η_θ/100 whatever the tuple says, one thermostat per
-      tensor, draws kept within 0.85 of the plateau, θ's momenta redrawn every K steps
-      everywhere, r_ξ redrawn when it reaches 0.25.
+      increment (1e-3 per datum) spread over 3, η_ξ = η_θ/100 whatever the tuple says, one
+      thermostat per tensor, draws kept within 0.85 of the plateau, θ's momenta redrawn every K
+      steps everywhere, r_ξ redrawn when it reaches 0.25.
 
     Each of these is an argument of :func:`tact`; ``settings`` override the variant's choices.
 
