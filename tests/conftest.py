@@ -36,12 +36,12 @@ def record(request):
     return keep
 
 
-_rows, _skipped = [], []
+_rows, _outcomes = [], []
 
 
 def pytest_runtest_logreport(report):
-    if report.skipped:
-        _skipped.append(report.nodeid)
+    if report.when == "call" or not report.passed:
+        _outcomes.append(report.outcome)
     if report.when == "call":
         rows = [row for name, row in report.user_properties if name == "row"]
         _rows.extend({"outcome": report.outcome, **row} for row in rows)
@@ -61,9 +61,7 @@ def pytest_sessionfinish(session):
         "equinox": equinox.__version__,
         "numpy": numpy.__version__,
         "device": f"{jax.devices()[0].platform}, {os.cpu_count()} cores",
-        "passed": sum(row["outcome"] == "passed" for row in _rows),
-        "failed": sum(row["outcome"] == "failed" for row in _rows),
-        "skipped": len(_skipped),
+        **{name: _outcomes.count(name) for name in ("passed", "failed", "skipped")},
     }
     rows = sorted(_rows, key=lambda row: row["test"])
     lines = ",\n".join("  " + json.dumps(row) for row in rows)
