@@ -45,11 +45,13 @@ def test_pages(page, capsys):
         assert "round trips" in capsys.readouterr().out
 
 
-def test_every_public_function_has_an_example():
+def test_every_public_name_has_an_example():
     missing = [
         name
         for name, value in vars(tacthmc).items()
-        if inspect.isfunction(value) and ">>>" not in (value.__doc__ or "")
+        if (inspect.isfunction(value) or inspect.isclass(value))
+        and not (inspect.isclass(value) and issubclass(value, Warning))
+        and ">>>" not in (value.__doc__ or "")
     ]
     assert not missing
 

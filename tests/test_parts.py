@@ -338,6 +338,8 @@ class TestPart:
         )
         assert run.draws.layers[0].weight.shape[2:] == (4, 2)
         assert callable(run.whole(run.draws).activation)
+        # The data are found through the wrapper that holds the rest fixed.
+        assert run.to_arviz()["observed_data"]["data"].shape == (16, 2)
 
     def test_numbers_in_the_frozen_part_stay_numbers(self):
         class Repeated(eqx.Module):

@@ -121,7 +121,12 @@ class FrozenBias(Bias):
 
 
 class NoBias(Bias):
-    """No bias: ξ feels its bare free energy."""
+    """No bias: ξ feels its bare free energy.
+
+    >>> import tacthmc
+    >>> tacthmc.tact(0.01, bias=NoBias()).bias.bins
+    0
+    """
 
     bins: int = eqx.field(static=True, default=0)
     table: Any = None
@@ -165,6 +170,10 @@ class AdaptiveBiasingForce(Bias):
     each with its own count, and λ′ is taken at the true ξ: the net force −λ′(Ũ − Ū) is small
     from the first step. λ is even, so ξ and −ξ share bins. A bin that was never visited
     borrows an exponential mean of the last ``memory`` energies.
+
+    >>> import jax.numpy as jnp
+    >>> AdaptiveBiasingForce(bins=20).init(jnp.float32).mean.shape
+    (20,)
     """
 
     bins: int = eqx.field(static=True)
@@ -246,6 +255,10 @@ class LiteralAdaptiveBiasingForce(Bias):
     Each of ``bins`` bins over (−W0, W0) holds abf ← (1 − 1/k)·abf + (1/k)·λ′Ũ with the global
     step k, which is not the bin's mean: ξ then spends about 8% of its time on the plateau
     instead of 20%. Use :class:`AdaptiveBiasingForce`.
+
+    >>> import jax.numpy as jnp
+    >>> LiteralAdaptiveBiasingForce(bins=20).init(jnp.float32).force.shape
+    (20,)
     """
 
     bins: int = eqx.field(static=True)
@@ -296,6 +309,10 @@ class Metadynamics(Bias):
     plateau share is not ξ0/W0. Both also push ξ on the plateau, which is harmless there.
 
     ``spread`` adds the increment to that many neighbours on each side as well.
+
+    >>> import jax.numpy as jnp
+    >>> Metadynamics(bins=20, height=0.01).init(jnp.float32).shape
+    (20,)
     """
 
     bins: int = eqx.field(static=True)

@@ -30,6 +30,10 @@ class Refresh(NamedTuple):
 
     Algorithm 1 names both, as an option, on the plateau. Refreshing ξ's turns its glide
     across the plateau, where no force acts on it, into a slow walk.
+
+    >>> import tacthmc
+    >>> tacthmc.tact(0.01, refresh=Refresh(theta=True)).refresh
+    Refresh(theta=True, xi=False, everywhere=False)
     """
 
     theta: bool = False
@@ -38,7 +42,13 @@ class Refresh(NamedTuple):
 
 
 class Langevin(Sampler):
-    """A member of the family; :func:`tacthmc.tact` and its sisters make them."""
+    """A member of the family; :func:`tacthmc.tact` and its sisters make them.
+
+    >>> import tacthmc
+    >>> sampler = Langevin(0.01, coupling=tacthmc.PowerCoupling())      # tempered, no bias
+    >>> type(sampler.thermostat).__name__, type(sampler.bias).__name__
+    ('ScalarThermostat', 'NoBias')
+    """
 
     step_size: Rate
     injected: Rate

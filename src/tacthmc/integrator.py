@@ -68,6 +68,10 @@ class Euler(Integrator):
     Thermostats, then momenta with the old friction, then positions. A step over the wall
     takes ξ back to where it was, with its momentum reversed, and keeping is decided by the
     λ before the move. Of weak order 1 in √η, and unstable where the splitting is not.
+
+    >>> import tacthmc
+    >>> tacthmc.tact(0.01, integrator=Euler()).integrator
+    Euler()
     """
 
     def advance(
@@ -127,6 +131,10 @@ class Splitting(Integrator):
     reverse. Where the gradient has no noise of its own and T = 1, the mean of z is
     asinh(c) ≈ c. With constant friction (no thermostat) the discretised noise is exact up to a
     relative error of order c²: below 0.2% at c = 0.1, 4% at c = 0.5, so keep c small.
+
+    >>> import tacthmc
+    >>> tacthmc.tact(0.01).integrator
+    Splitting()
     """
 
     def advance(

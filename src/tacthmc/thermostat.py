@@ -130,7 +130,12 @@ class SeparableThermostat(Thermostat):
 
 
 class NoThermostat(SeparableThermostat):
-    """A constant friction c/T: right only if the gradient has no noise of its own."""
+    """A constant friction c/T: right only if the gradient has no noise of its own.
+
+    >>> import jax.numpy as jnp
+    >>> round(float(NoThermostat().init(jnp.zeros(3), jnp.array(0.1))), 3)
+    0.1
+    """
 
     shape: Shape = eqx.field(static=True)
 
@@ -162,7 +167,12 @@ class NoThermostat(SeparableThermostat):
 
 
 class ScalarThermostat(SeparableThermostat):
-    """One friction for all coordinates (Algorithm 1)."""
+    """One friction for all coordinates (Algorithm 1).
+
+    >>> import tacthmc
+    >>> tacthmc.sgnht(0.01, thermostat=ScalarThermostat(gamma=1.0)).thermostat.inertia
+    Inertia(gamma=1.0, steps=None)
+    """
 
     inertia: Inertia
     shape: Shape = eqx.field(static=True)
@@ -200,7 +210,14 @@ class ScalarThermostat(SeparableThermostat):
 
 
 class TensorThermostat(SeparableThermostat):
-    """One friction for each leaf of the position (each weight matrix, each bias vector)."""
+    """One friction for each leaf of the position (each weight matrix, each bias vector).
+
+    >>> import jax.numpy as jnp
+    >>> network = {"weight": jnp.zeros((3, 2)), "bias": jnp.zeros(2)}
+    >>> z = TensorThermostat().init(network, jnp.array(0.1))
+    >>> z["weight"].shape, z["bias"].shape
+    ((), ())
+    """
 
     inertia: Inertia
     shape: Shape = eqx.field(static=True)
@@ -240,7 +257,12 @@ class TensorThermostat(SeparableThermostat):
 
 
 class DiagonalThermostat(SeparableThermostat):
-    """One friction for each coordinate: right for noise of unequal variances."""
+    """One friction for each coordinate: right for noise of unequal variances.
+
+    >>> import jax.numpy as jnp
+    >>> DiagonalThermostat(steps=200).init(jnp.zeros((3, 2)), jnp.array(0.1)).shape
+    (3, 2)
+    """
 
     inertia: Inertia
     shape: Shape = eqx.field(static=True)
@@ -292,6 +314,10 @@ class MatrixThermostat(Thermostat):
     z_ii ~ N((c + η·V_ii/2)/T, ηT/γ), off-diagonal entries half that variance.
 
     Costs D² memory and a D×D eigendecomposition a step: for small D.
+
+    >>> import jax.numpy as jnp
+    >>> MatrixThermostat().init(jnp.zeros(3), jnp.array(0.1)).shape
+    (3, 3)
     """
 
     inertia: Inertia

@@ -41,25 +41,22 @@ class Collector:
     failures: list[Failure] = field(default_factory=list)
     kept: int = 0
     last: Row | None = None
-    _draws: list[list[Draws]] = field(default_factory=list)
-    _rows: list[dict[str, np.ndarray]] = field(default_factory=list)
+    _chunks: list[tuple[list[Draws], dict[str, np.ndarray]]] = field(default_factory=list)
 
     def add(self, filled: Row, count: int, health: Health) -> None:
         """Take in a chunk's first ``count`` rows."""
-        # All that can be interrupted comes first; what is gathered stays consistent.
         rows: Row = jax.tree.map(lambda x: np.asarray(x)[:, :count], filled)
         bad_steps, bad_what = np.asarray(health.step), np.asarray(health.what)
         good = (bad_steps[:, None] == 0) | (rows.step < bad_steps[:, None])
         keep = rows.keep & good & (rows.step > self.num_warmup)
-        self._draws.append([_picked(rows.position, c, keep[c]) for c in range(self.num_chains)])
-        self._rows.append(
-            {
-                name: np.asarray(value)
-                for name in (*STATISTICS, "plateau_share", "round_trips", "step")
-                if (value := getattr(rows, name)) is not None
-            }
-            | {"keep": keep, "finite": good}
-        )
+        draws = [_picked(rows.position, c, keep[c]) for c in range(self.num_chains)]
+        columns = {
+            name: np.asarray(value)
+            for name in (*STATISTICS, "plateau_share", "round_trips", "step")
+            if (value := getattr(rows, name)) is not None
+        }
+        # One append: an interrupt leaves a chunk out or in, never half of it.
+        self._chunks.append((draws, columns | {"keep": keep, "finite": good}))
         self.kept += int(keep.sum())
         self.last = rows
         for chain in np.flatnonzero(bad_steps):
@@ -75,11 +72,11 @@ class Collector:
     def finished(self) -> Collected:
         """Everything gathered, chain by chain."""
         trace = {
-            name: np.concatenate([rows[name] for rows in self._rows], axis=1)
-            for name in self._rows[0]
+            name: np.concatenate([columns[name] for _, columns in self._chunks], axis=1)
+            for name in self._chunks[0][1]
         }
         draws = [
-            jax.tree.map(lambda *parts: np.concatenate(parts), *(d[c] for d in self._draws))
+            jax.tree.map(lambda *parts: np.concatenate(parts), *(d[c] for d, _ in self._chunks))
             for c in range(self.num_chains)
         ]
         keep = trace["keep"]

@@ -40,8 +40,6 @@ class Failure:
     ) -> "Failure":
         """Decode the bits that the compiled loop leaves."""
         names = tuple(name for bit, name in enumerate(QUANTITIES) if what >> bit & 1)
-        # A bad energy at a finite position spoils the momentum in the same step, but momenta
-        # alone, or a thermostat alone, point at the step size.
         return cls(chain, step, names, kinetic_temperature)
 
     @property

@@ -15,7 +15,7 @@ from tacthmc.diagnostics import Law, flatness, thermostat_laws
 from tacthmc.family import Langevin
 from tacthmc.noise import measure_noise
 from tacthmc.positions import leaf_names
-from tacthmc.potential import Posterior, Potential
+from tacthmc.potential import Posterior, Potential, WrappedPotential
 from tacthmc.run.collect import Collected
 from tacthmc.run.exchange import export
 from tacthmc.run.failure import Failure
@@ -31,6 +31,12 @@ class Run:
     rectangle of each chain's first n draws, n the least number of any chain; ``all_draws``
     has every chain's draws. ``trace`` has one row per ``keep_every`` steps at all
     temperatures, warm-up included.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    >>> run = tacthmc.sample(jax.random.key(0), tacthmc.tact(0.01), target, jnp.zeros(2), 10_000)
+    >>> run.draws.shape == (1, run.num_draws, 2), run.trace["xi"].shape
+    (True, (1, 200))
     """
 
     def __init__(
@@ -164,9 +170,11 @@ class Run:
 
     def to_arviz(self) -> Any:
         """An InferenceData or DataTree (whichever the installed ArviZ has) of the draws."""
-        observed = {}
-        if isinstance(self.potential, Posterior):
-            data = self.potential.data
+        observed, potential = {}, self.potential
+        while isinstance(potential, WrappedPotential):
+            potential = potential.inner
+        if isinstance(potential, Posterior):
+            data = potential.data
             names = [f"data.{n}" if n != "theta" else "data" for n in leaf_names(data)]
             observed = dict(zip(names, map(np.asarray, jax.tree.leaves(data)), strict=True))
         return export(self.named_draws(), self.stats, observed)
