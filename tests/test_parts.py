@@ -328,7 +328,7 @@ class TestPart:
         )
         run = tacthmc.sample(
             jax.random.key(0),
-            tacthmc.tact(1e-3),
+            tacthmc.tact(1e-3, keep_every=5),
             potential,
             model,
             500,
