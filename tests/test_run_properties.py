@@ -8,7 +8,7 @@ import pytest
 
 import tacthmc
 from tacthmc.batches import Epochs
-from tacthmc.run import sample as driver
+from tacthmc.run import plan
 from tests.table import SAMPLERS, energy, minibatched, noisy, same, start
 
 
@@ -89,7 +89,7 @@ def test_chunks_and_company(name, batches, monkeypatch):
     alone = run(1)
     # The same keys and batch indices; floats agree to rounding over a short run.
     same(whole.trace["energy"][:1, :2], alone.trace["energy"][:, :2], 1e-3)
-    monkeypatch.setattr(driver, "CHUNK_INTERVALS", 3)
+    monkeypatch.setattr(plan, "CHUNK_INTERVALS", 3)
     pieces = run(2)
     for column in whole.trace:
         assert np.array_equal(whole.trace[column], pieces.trace[column]), column

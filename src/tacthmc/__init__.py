@@ -20,11 +20,14 @@ from tacthmc.integrator import Splitting as Splitting
 from tacthmc.noise import measure_noise as measure_noise
 from tacthmc.noise import noisy as noisy
 from tacthmc.part import part as part
-from tacthmc.potential import posterior as posterior
+from tacthmc.posterior import posterior as posterior
 from tacthmc.potential import potential as potential
 from tacthmc.potential import tempered as tempered
 from tacthmc.run.failure import DivergedWarning as DivergedWarning
+from tacthmc.run.monitor import Snapshot as Snapshot
 from tacthmc.run.result import Run as Run
+from tacthmc.run.resume import load as load
+from tacthmc.run.resume import resume as resume
 from tacthmc.run.sample import sample as sample
 from tacthmc.samplers.optimiser import adam as adam
 from tacthmc.samplers.optimiser import momentum_sgd as momentum_sgd
@@ -38,6 +41,9 @@ from tacthmc.samplers.tact import tact as tact
 from tacthmc.samplers.tact import tact_from_tuple as tact_from_tuple
 from tacthmc.samplers.tact import tact_per_datum as tact_per_datum
 from tacthmc.samplers.tact import without_thermostat as without_thermostat
+from tacthmc.store.errors import StoreError as StoreError
+from tacthmc.streamed import HostBatches as HostBatches
+from tacthmc.streamed import streamed as streamed
 from tacthmc.thermostat import DiagonalThermostat as DiagonalThermostat
 from tacthmc.thermostat import MatrixThermostat as MatrixThermostat
 from tacthmc.thermostat import NoThermostat as NoThermostat

@@ -23,9 +23,9 @@ class ControlVariatePotential(SameBatchPotential):
         """The inner energy."""
         return self.inner.energy(position)
 
-    def estimate(self, position: Any, batch: Batch) -> Scalar:
+    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
         """Ũ, corrected."""
-        value = self.inner.estimate(position, batch)
+        value, model = self.inner.estimate_with(position, batch, model)
         there, slope = self.inner.value_and_grad(self.centre, batch)
         products = jax.tree.map(
             lambda s, g, x, c: jnp.sum((s - g) * (x - c)).astype(value.dtype),
@@ -35,7 +35,7 @@ class ControlVariatePotential(SameBatchPotential):
             self.centre,
         )
         linear = sum(jax.tree.leaves(products), jnp.zeros_like(value))
-        return value - there + self.centre_energy - linear
+        return value - there + self.centre_energy - linear, model
 
 
 def control_variates(potential: Potential, centre: Any) -> ControlVariatePotential:

@@ -124,7 +124,7 @@ class Langevin(Sampler):
         self.refresh = Refresh() if refresh is None else refresh
         self.xi_speed_limit = xi_speed_limit
 
-    def init(self, key: PRNGKey, position: Any) -> State:
+    def init(self, key: PRNGKey, position: Any, model: Any = None) -> State:
         """θ as given, ξ = 0, momenta from their law N(0, ηT/m), thermostats at c/T."""
         position = checked(position)
         dtype = scalar_dtype(position)
@@ -140,7 +140,7 @@ class Langevin(Sampler):
                 thermostat=self.xi_thermostat.init(jnp.zeros((), dtype), now.xi_c / now.xi.bath),
                 bias=self.bias.init(dtype),
             )
-        return State(position, momentum, thermostat, tempering, jnp.zeros((), int))
+        return State(position, momentum, thermostat, tempering, jnp.zeros((), int), model)
 
     def noise(self, key: PRNGKey, position: Position) -> StepNoise:
         """Standard normals for the kick, and for fresh momenta where they are used."""

@@ -87,7 +87,7 @@ class Euler(Integrator):
         lam, slope = _coupling(parts, now, state.tempering)
         r, tempering = state.momentum, state.tempering
         z = parts.thermostat.advance(state.thermostat, r, now.mass, now.theta, lam**2)
-        energy, gradient = potential.value_and_grad(state.position, batch)
+        energy, gradient, model = potential.evaluate(state.position, batch, state.model)
         energy = energy.astype(lam.dtype)
         drag = parts.thermostat.drag(z, r, now.mass, lam**2)
         kick = _kick(parts, now, noise, gradient, lam)
@@ -97,7 +97,7 @@ class Euler(Integrator):
         if tempering is not None:
             decisive = tempering.xi
             tempering = self._tempering(parts, now, noise, tempering, energy, slope)
-        return State(position, r, z, tempering, state.step + 1), energy, decisive
+        return State(position, r, z, tempering, state.step + 1, model), energy, decisive
 
     def _tempering(
         self,
@@ -156,7 +156,7 @@ class Splitting(Integrator):
         position = _moved(state.position, state.momentum)
         z = thermostat.advance(state.thermostat, state.momentum, mass, now.theta, half)
         damp = thermostat.damping(z, mass, half)
-        energy, gradient = potential.value_and_grad(position, batch)
+        energy, gradient, model = potential.evaluate(position, batch, state.model)
         energy = energy.astype(lam.dtype)
         kick = _kick(parts, now, noise, gradient, lam)
         r = damp(jax.tree.map(jnp.add, damp(state.momentum), kick))
@@ -166,7 +166,7 @@ class Splitting(Integrator):
         if tempering is not None:
             tempering = self._tempering(parts, now, noise, tempering, energy, slope)
             decisive = tempering.xi
-        return State(position, r, z, tempering, state.step + 1), energy, decisive
+        return State(position, r, z, tempering, state.step + 1, model), energy, decisive
 
     def _tempering(
         self,

@@ -26,13 +26,13 @@ class NoisyPotential(WrappedPotential):
         """The inner energy, without noise."""
         return self.inner.energy(position)
 
-    def estimate(self, position: Any, batch: Batch) -> Scalar:
+    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
         """The inner estimate plus the batch's noise.
 
         The force's noise n enters as n·(θ − θ*) at θ* = θ: no energy, but n in the gradient.
         """
         inner_batch, theta, extra = batch
-        value = self.inner.estimate(position, inner_batch)
+        value, model = self.inner.estimate_with(position, inner_batch, model)
         floats = eqx.filter(position, eqx.is_inexact_array)
         if self.root is None:
             added = jax.tree.map(jnp.multiply, spread(self.force, floats, "force"), theta)
@@ -45,7 +45,7 @@ class NoisyPotential(WrappedPotential):
             floats,
         )
         energy = jnp.asarray(self.energy_noise).astype(value.dtype) * extra.astype(value.dtype)
-        return value + energy + sum(jax.tree.leaves(tilts), jnp.zeros_like(value))
+        return value + energy + sum(jax.tree.leaves(tilts), jnp.zeros_like(value)), model
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner selection and standard normals."""

@@ -19,9 +19,9 @@ class PartPotential(WrappedPotential):
         """The full pytree, with the rest put back."""
         return eqx.combine(position, self.rest)
 
-    def estimate(self, position: Any, batch: Batch) -> Scalar:
+    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
         """Ũ with the rest put back: its gradient is that of the sampled part."""
-        return self.inner.estimate(self.whole(position), batch)
+        return self.inner.estimate_with(self.whole(position), batch, model)
 
     def energy(self, position: Any) -> Scalar:
         """U with the rest put back."""

@@ -25,6 +25,8 @@ class State(eqx.Module):
     thermostat: Any
     tempering: Tempering | None
     step: Int[Array, ""]
+    model: Any = None
+    """What the model itself carries from batch to batch (batch norm's averages), if anything."""
 
 
 class Info(NamedTuple):

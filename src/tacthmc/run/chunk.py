@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
 from tacthmc._typing import Position, PRNGKey, Scalar
+from tacthmc.keys import start_keys, step_keys
 from tacthmc.positions import dimension
 from tacthmc.potential import Potential
 from tacthmc.samplers.base import Sampler
@@ -25,11 +26,11 @@ class Health(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What an interval leaves behind: its last position, and statistics."""
+    """Statistics of an interval and its last step."""
 
-    position: Position
     step: Int[Array, ""]
     keep: Bool[Array, ""]
+    finite: Bool[Array, ""]
     energy: Scalar
     plateau_share: Scalar
     kinetic_temperature: Scalar | None
@@ -39,6 +40,37 @@ class Row(NamedTuple):
     xi_kinetic_temperature: Scalar | None
     xi_thermostat: Scalar | None
     round_trips: Int[Array, ""] | None
+
+
+class Kept(NamedTuple):
+    """A draw: the position, the model's state with it, and U(θ) where weights need it."""
+
+    position: Position
+    model: Any
+    full_energy: Any
+
+
+class Filled(NamedTuple):
+    """What a chunk leaves: a row for every interval, and the draws, packed without gaps."""
+
+    rows: PyTree
+    kept: PyTree
+
+
+class Limits(NamedTuple):
+    """How many intervals to run, and the last step of warm-up (traced, so free to change)."""
+
+    intervals: Int[Array, ""]
+    num_warmup: Int[Array, ""]
+
+
+class Shape(NamedTuple):
+    """What a chunk's program is made for."""
+
+    rows: int
+    """Intervals it has room for."""
+    keep_all: bool = False
+    """Whether draws of all temperatures are kept, with their full-data energy."""
 
 
 class Chain(NamedTuple):
@@ -65,10 +97,10 @@ QUANTITIES = ("energy", "theta", "thermostat", "xi", "xi_thermostat")
 
 def start_chain(key: PRNGKey, sampler: Sampler, potential: Potential, position: Position) -> Chain:
     """A chain that has made no step."""
-    state_key, data_key = jax.random.split(key)
+    state_key, data_key = start_keys(key)
     zero = jnp.zeros((), int)
     return Chain(
-        sampler.init(state_key, position),
+        sampler.init(state_key, position, potential.init_model()),
         potential.init_data(data_key),
         jnp.zeros((), bool),
         Health(zero, zero),
@@ -91,45 +123,67 @@ def run_intervals(
     potential: Potential,
     key: PRNGKey,
     chain: Chain,
-    count: Int[Array, ""],
-    rows: int,
-) -> tuple[Chain, PyTree]:
-    """Run ``count`` intervals (at most ``rows``) of one chain; returns rows to be cut at count."""
+    feed: Any,
+    limits: Limits,
+    shape: Shape,
+) -> tuple[Chain, Filled]:
+    """Run ``limits.intervals`` intervals (at most ``shape.rows``) of one chain.
 
-    def one(chain: Chain) -> tuple[Chain, Row]:
-        return _interval(sampler, potential, key, chain)
+    ``feed`` has the batches of a streamed posterior, with leading (row, step), or is None.
+    Of the result only the first rows count, and of the draws as many as rows say ``keep``.
+    """
+    example = None if feed is None else jax.tree.map(lambda x: x[0, 0], feed)
+    info = _info_shape(sampler, potential, chain, example)
+    rows, kept = jax.tree.map(
+        lambda s: jnp.zeros((shape.rows, *s.shape), s.dtype),
+        (_row_shape(info), jax.eval_shape(lambda c: _kept(potential, c, shape), chain)),
+    )
 
-    shapes = jax.eval_shape(one, chain)[1]
-    empty = jax.tree.map(lambda s: jnp.zeros((rows, *s.shape), s.dtype), shapes)
+    def body(i: Array, carry: tuple[Chain, Row, Kept, Array]) -> tuple[Chain, Row, Kept, Array]:
+        chain, rows, kept, used = carry
+        fed = None if feed is None else jax.tree.map(lambda x: x[i], feed)
+        chain, row = _interval(sampler, potential, key, chain, fed, info)
+        keep = (row.keep | shape.keep_all) & row.finite & (row.step > limits.num_warmup)
+        rows = jax.tree.map(lambda f, r: f.at[i].set(r), rows, row._replace(keep=keep))
+        # A place past the end is none: what is not kept is not written.
+        place = jnp.where(keep, used, shape.rows)
+        draw = _kept(potential, chain, shape)
+        kept = jax.tree.map(lambda f, d: f.at[place].set(d, mode="drop"), kept, draw)
+        return chain, rows, kept, used + keep.astype(used.dtype)
 
-    def body(i: Array, carry: tuple[Chain, PyTree]) -> tuple[Chain, PyTree]:
-        chain, filled = carry
-        chain, row = one(chain)
-        return chain, jax.tree.map(lambda f, r: f.at[i].set(r), filled, row)
+    start = (chain, rows, kept, jnp.zeros((), int))
+    chain, rows, kept, _ = jax.lax.fori_loop(0, limits.intervals, body, start)
+    return chain, Filled(rows, kept)
 
-    return jax.lax.fori_loop(0, count, body, (chain, empty))
+
+def _kept(potential: Potential, chain: Chain, shape: Shape) -> Kept:
+    state = chain.state
+    energy = potential.energy(state.position) if shape.keep_all else None
+    return Kept(state.position, state.model, energy)
 
 
 def _interval(
-    sampler: Sampler, potential: Potential, key: PRNGKey, chain: Chain
+    sampler: Sampler, potential: Potential, key: PRNGKey, chain: Chain, fed: Any, like: Info
 ) -> tuple[Chain, Row]:
     position = chain.state.position
     block = block_steps(sampler.keep_every, dimension(position))
+    blocks = sampler.keep_every // block
 
-    def draw(data: Any, step_key: PRNGKey) -> tuple[Any, Any]:
-        noise_key, data_key = jax.random.split(step_key)
+    def draw(data: Any, step: Array) -> tuple[Any, Any]:
+        noise_key, data_key = step_keys(key, step)
         data, selection = potential.select(data, data_key, position)
         return data, (sampler.noise(noise_key, position), selection)
 
-    def one_block(carry: tuple[Chain, _Tally, Info], _: None) -> tuple[Any, None]:
+    def one_block(carry: tuple[Chain, _Tally, Info], fed: Any) -> tuple[Any, None]:
         chain, tally, info = carry
         steps = chain.state.step + jnp.arange(block)
-        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, steps)
-        if jax.tree.leaves(chain.data):
-            data, drawn = jax.lax.scan(draw, chain.data, keys)
+        if fed is not None:
+            drawn = jax.vmap(lambda batch, k: draw(batch, k)[1])(fed, steps)
+        elif jax.tree.leaves(chain.data):
+            data, drawn = jax.lax.scan(draw, chain.data, steps)
+            chain = chain._replace(data=data)
         else:
-            data, drawn = chain.data, jax.vmap(lambda k: draw(chain.data, k)[1])(keys)
-        chain = chain._replace(data=data)
+            drawn = jax.vmap(lambda k: draw(chain.data, k)[1])(steps)
         carry, _ = jax.lax.scan(one_step, (chain, tally, info), drawn, length=block)
         return carry, None
 
@@ -147,22 +201,20 @@ def _interval(
         )
         return (Chain(state, chain.data, out_hot, health), tally, info), None
 
-    info = jax.tree.map(
-        lambda s: jnp.zeros(s.shape, s.dtype), _info_shape(sampler, potential, chain)
-    )
+    info = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), like)
     tally = _Tally(
         jnp.zeros_like(info.energy),
         _zero(info.kinetic_temperature),
         _zero(info.xi_kinetic_temperature),
         None if info.hot is None else jnp.zeros((), int),
     )
-    (chain, tally, info), _ = jax.lax.scan(
-        one_block, (chain, tally, info), None, length=sampler.keep_every // block
-    )
+    if fed is not None:
+        fed = jax.tree.map(lambda x: x.reshape(blocks, block, *x.shape[1:]), fed)
+    (chain, tally, info), _ = jax.lax.scan(one_block, (chain, tally, info), fed, length=blocks)
     row = Row(
-        position=chain.state.position,
         step=chain.state.step,
         keep=info.keep,
+        finite=chain.health.step == 0,
         energy=info.energy,
         plateau_share=tally.plateau / sampler.keep_every,
         kinetic_temperature=_mean(tally.kinetic, sampler.keep_every),
@@ -176,12 +228,32 @@ def _interval(
     return chain, row
 
 
-def _info_shape(sampler: Sampler, potential: Potential, chain: Chain) -> Info:
+def _info_shape(sampler: Sampler, potential: Potential, chain: Chain, example: Any) -> Info:
     def step(key: PRNGKey) -> Info:
-        _, selection = potential.select(chain.data, key, chain.state.position)
+        data = chain.data if example is None else example
+        _, selection = potential.select(data, key, chain.state.position)
         return sampler.step(key, chain.state, potential, potential.fetch(selection))[1]
 
     return jax.eval_shape(step, jax.random.key(0))
+
+
+def _row_shape(info: Info) -> Row:
+    """What a row looks like, from what a step reports."""
+    integer = jax.eval_shape(lambda: jnp.zeros((), int))
+    return Row(
+        step=integer,
+        keep=info.keep,
+        finite=info.keep,
+        energy=info.energy,
+        plateau_share=info.energy,
+        kinetic_temperature=info.kinetic_temperature,
+        thermostat=info.thermostat,
+        xi=info.xi,
+        temperature=info.temperature,
+        xi_kinetic_temperature=info.xi_kinetic_temperature,
+        xi_thermostat=info.xi_thermostat,
+        round_trips=None if info.hot is None else integer,
+    )
 
 
 def _examined(health: Health, info: Info, state: Any) -> Health:

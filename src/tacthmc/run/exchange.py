@@ -1,6 +1,7 @@
 """ArviZ: effective sample sizes, R-hat, and export, with whichever version is installed."""
 
 import warnings
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -42,6 +43,18 @@ def ess(values: np.ndarray) -> float:
     return float(arviz().ess(np.asarray(values, float)))
 
 
+def mean_ess(values: np.ndarray) -> float:
+    """Effective sample size of the mean of a (chain, draw) array, without rank normalisation.
+
+    >>> import numpy as np
+    >>> bool(3000 < mean_ess(np.random.default_rng(0).normal(size=(4, 1000))) < 5000)
+    True
+    """
+    if values.shape[1] < 4:
+        return float("nan")
+    return float(arviz().ess(np.asarray(values, float), method="mean"))
+
+
 def rhat(values: np.ndarray) -> float:
     """Rank-normalised split R-hat of a (chain, draw) array; NaN for a single chain.
 
@@ -67,3 +80,19 @@ def export(
     if int(module.__version__.split(".")[0]) >= 1:
         return module.from_dict(groups)
     return module.from_dict(**groups)
+
+
+def open_store(root: Path) -> Any:
+    """A stored run's groups, lazily, as the installed ArviZ has them."""
+    module = arviz()
+    try:
+        import xarray
+        import zarr  # noqa: F401
+    except ImportError as error:
+        raise ImportError("opening a stored run needs Zarr: pip install zarr") from error
+    groups = ("posterior", "sample_stats", "observed_data")
+    if int(module.__version__.split(".")[0]) >= 1:
+        tree = xarray.open_datatree(root, engine="zarr", chunks=None)
+        return xarray.DataTree.from_dict({g: tree[g].to_dataset() for g in groups if g in tree})
+    found = {g: xarray.open_zarr(root, group=g, chunks=None) for g in groups if (root / g).exists()}
+    return module.InferenceData(**found)

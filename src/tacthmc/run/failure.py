@@ -1,8 +1,11 @@
 """What is said when a chain stops being finite."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from tacthmc.run.chunk import QUANTITIES
+import numpy as np
+
+from tacthmc.run.chunk import QUANTITIES, Health
 
 _NAMES = {
     "energy": "the energy Ũ",
@@ -42,6 +45,15 @@ class Failure:
         names = tuple(name for bit, name in enumerate(QUANTITIES) if what >> bit & 1)
         return cls(chain, step, names, kinetic_temperature)
 
+    def to_json(self) -> dict[str, Any]:
+        """As a store keeps it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "Failure":
+        """Read back."""
+        return cls(**{**fields, "quantities": tuple(fields["quantities"])})
+
     @property
     def first(self) -> str:
         """The quantity that went first."""
@@ -57,6 +69,20 @@ class Failure:
             f"chain {self.chain} stopped being finite at step {self.step}: {gone}.{heat}"
             f" What to try: {_HINTS[self.first]}."
         )
+
+
+def failures_in(health: Health, columns: dict[str, np.ndarray]) -> list[Failure]:
+    """The chains that are no longer finite, with the last finite kinetic temperature."""
+    steps, what = np.asarray(health.step), np.asarray(health.what)
+    found = []
+    for chain in np.flatnonzero(steps):
+        heat = columns.get("kinetic_temperature")
+        last = None
+        if heat is not None:
+            seen = heat[chain][np.isfinite(heat[chain]) & columns["finite"][chain]]
+            last = float(seen[-1]) if seen.size else None
+        found.append(Failure.from_code(int(chain), int(steps[chain]), int(what[chain]), last))
+    return found
 
 
 class DivergedWarning(UserWarning):

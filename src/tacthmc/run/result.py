@@ -1,13 +1,17 @@
 """What a run leaves: draws, statistics, diagnostics, export."""
 
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
+from tacthmc import checks
 from tacthmc._typing import Draws, Position, PRNGKey
 from tacthmc.bias import FreeEnergy
 from tacthmc.bias_file import save_bias
@@ -15,22 +19,27 @@ from tacthmc.diagnostics import Law, flatness, thermostat_laws
 from tacthmc.family import Langevin
 from tacthmc.noise import measure_noise
 from tacthmc.positions import leaf_names
-from tacthmc.potential import Posterior, Potential, WrappedPotential
-from tacthmc.run.collect import Collected
-from tacthmc.run.exchange import export
+from tacthmc.potential import Potential, innermost
+from tacthmc.run.exchange import export, open_store
 from tacthmc.run.failure import Failure
+from tacthmc.run.record import Record
 from tacthmc.run.summary import Summary, summarise
+from tacthmc.run.weights import log_weights
 from tacthmc.samplers.base import Sampler
+from tacthmc.store.folder import Folder
+from tacthmc.store.program import observed
+from tacthmc.streamed import StreamedPosterior
 
 
 class Run:
     """A finished run.
 
-    ``draws`` and ``stats`` hold only draws at unit temperature after warm-up. Chains reach
-    the plateau at different times, so their numbers of draws differ: ``draws`` is the
-    rectangle of each chain's first n draws, n the least number of any chain; ``all_draws``
-    has every chain's draws. ``trace`` has one row per ``keep_every`` steps at all
-    temperatures, warm-up included.
+    ``draws`` and ``stats`` hold only draws at unit temperature after warm-up (or, with
+    ``keep="all"``, draws of all temperatures with ``log_weights``). Chains reach the plateau
+    at different times, so their numbers of draws differ: ``draws`` is the rectangle of each
+    chain's first n draws, n the least number of any chain. Which draws are left out depends
+    on how many there are, never on what they are. ``all_draws`` has every chain's draws.
+    ``trace`` has one row per ``keep_every`` steps at all temperatures, warm-up included.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -42,64 +51,164 @@ class Run:
     def __init__(
         self,
         *,
-        sampler: Sampler,
+        samplers: list[Sampler],
         potential: Potential,
         key: PRNGKey,
         rest: Any,
-        collected: Collected,
+        record: Record,
         state: Any,
+        failures: tuple[Failure, ...],
         num_steps: int,
         num_warmup: int,
+        keep_all: bool,
         interrupted: bool,
         seconds: float,
-        first_chunk_seconds: float,
+        compile_seconds: float,
+        folder: Folder | None,
     ):
-        """Made by :func:`tacthmc.sample`."""
-        self.sampler, self.potential, self.key = sampler, potential, key
-        self.state, self.num_steps, self.num_warmup = state, num_steps, num_warmup
-        self.interrupted, self.seconds = interrupted, seconds
-        self.first_chunk_seconds = first_chunk_seconds
-        self._rest, self._collected = rest, collected
+        """Made by :func:`tacthmc.sample`, ``resume`` and ``load``."""
+        self.samplers, self.potential, self.key = samplers, potential, key
+        self.failures, self.interrupted = failures, interrupted
+        self.num_steps, self.num_warmup, self.keep_all = num_steps, num_warmup, keep_all
+        self.seconds, self.compile_seconds = seconds, compile_seconds
+        self.path = None if folder is None else folder.path
+        """The run's folder, where it has one."""
+        self._rest, self._record, self._state, self._folder = rest, record, state, folder
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler (of the first chain, where each has its own)."""
+        return self.samplers[0]
+
+    @cached_property
+    def state(self) -> Any:
+        """The chains' last state, with a leading chain axis."""
+        return self._state() if callable(self._state) else self._state
 
     @property
     def num_chains(self) -> int:
         """How many chains ran."""
-        return len(self._collected.draws)
+        return len(self._record.counts)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many draws each chain has."""
+        return self._record.counts
 
     @property
     def num_draws(self) -> int:
         """Draws per chain in the rectangle ``draws``."""
-        return min(len(steps) for steps in self._collected.draw_steps)
+        return int(self.counts.min())
+
+    def _rectangle(self, part: str) -> Any:
+        count = self.num_draws
+        chains = [getattr(self._record.kept(c, 0, count), part) for c in range(self.num_chains)]
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *chains)
 
     @property
     def all_draws(self) -> list[Draws]:
         """Every kept draw of each chain, a pytree with a leading draw axis per chain."""
-        return self._collected.draws
+        return [self._record.kept(c, 0, int(n)).position for c, n in enumerate(self.counts)]
 
     @cached_property
     def draws(self) -> Draws:
         """The position's pytree with leading (chain, draw)."""
-        count = self.num_draws
-        return jax.tree.map(lambda *chains: np.stack([c[:count] for c in chains]), *self.all_draws)
+        return self._rectangle("position")
+
+    @cached_property
+    def model_states(self) -> Any:
+        """The model's state with each draw, leading (chain, draw); None where it has none."""
+        return self._rectangle("model")
 
     @cached_property
     def stats(self) -> dict[str, np.ndarray]:
         """Statistics of the draws, each (chain, draw), with the step each was made at."""
-        count = self.num_draws
-        chains = self._collected.draw_stats
-        stats = {name: np.stack([c[name][:count] for c in chains]) for name in chains[0]}
-        stats["step"] = np.stack([steps[:count] for steps in self._collected.draw_steps])
+        count, chains = self.num_draws, range(self.num_chains)
+        stats = {
+            name: np.stack([self._record.stat(name, c)[:count] for c in chains])
+            for name in self._record.stat_names
+        }
+        if self.keep_all:
+            stats["log_weight"] = self.log_weights
         return stats
 
-    @property
-    def trace(self) -> dict[str, np.ndarray]:
-        """Statistics every ``keep_every`` steps at all temperatures, each (chain, row)."""
-        return self._collected.trace
+    @cached_property
+    def _all_log_weights(self) -> list[np.ndarray]:
+        chains = range(self.num_chains)
+        if not self.keep_all or "lambda" not in self._record.stat_names:
+            return [np.zeros(n) for n in self.counts]
+        return log_weights(
+            [self._record.stat("lambda", c) for c in chains],
+            [self._record.stat("full_energy", c) for c in chains],
+        )
 
     @property
-    def failures(self) -> tuple[Failure, ...]:
-        """The chains that stopped being finite, if any."""
-        return self._collected.failures
+    def log_weights(self) -> np.ndarray:
+        """The logarithm of each draw's weight, (chain, draw); zero where all count alike."""
+        return np.stack([w[: self.num_draws] for w in self._all_log_weights])
+
+    def expectation(self, function: Callable[..., Any], *, block: int = 64) -> Any:
+        """The posterior mean of a function of the position, over every draw of every chain.
+
+        Weights are respected, and draws are read in blocks: predictions of a stored run need
+        no more memory than a block of them. For a model with a state (batch norm) the function
+        takes the state of each draw as a second argument.
+
+        >>> import jax, jax.numpy as jnp, tacthmc
+        >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+        >>> key, sampler = jax.random.key(0), tacthmc.sgnht(0.1)
+        >>> run = tacthmc.sample(key, sampler, target, jnp.zeros(2), 50_000)
+        >>> bool(abs(run.expectation(lambda x: jnp.sum(x**2)) - 2.0) < 0.3)
+        True
+        """
+        checks.whole("block", block, 1)
+        if not self.counts.sum():
+            raise ValueError("the run has no draws to average over")
+
+        @eqx.filter_jit
+        def total(position: Any, model: Any, weights: Array) -> Any:
+            def one(position: Any, model: Any) -> Any:
+                position = self.whole(position)
+                return function(position) if model is None else function(position, model)
+
+            values = jax.vmap(one)(position, model)
+            return jax.tree.map(lambda v: jnp.tensordot(weights.astype(v.dtype), v, axes=1), values)
+
+        sums, mass = None, 0.0
+        for chain, weights in enumerate(self._all_log_weights):
+            for begin in range(0, len(weights), block):
+                kept = self._record.kept(chain, begin, begin + block)
+                part = np.exp(weights[begin : begin + block])
+                # A short block is filled up with a draw that counts nothing: one program for all.
+                fill = block - len(part)
+                kept = jax.tree.map(lambda x, f=fill: np.concatenate([x, x[:1].repeat(f, 0)]), kept)
+                added = total(kept.position, kept.model, jnp.asarray(np.pad(part, (0, fill))))
+                added = jax.tree.map(lambda x: np.asarray(x, float), added)
+                sums = added if sums is None else jax.tree.map(np.add, sums, added)
+                mass += float(part.sum())
+        return jax.tree.map(lambda x: x / mass, sums)
+
+    @property
+    def trace(self) -> Mapping[str, np.ndarray]:
+        """Statistics every ``keep_every`` steps at all temperatures, each (chain, row)."""
+        return self._record.trace
+
+    def draws_of(self, leaf: int, index: tuple[int, ...]) -> np.ndarray:
+        """One scalar of the position, (chain, draw), without reading the others' draws."""
+        count = self.num_draws
+        return np.stack(
+            [self._record.scalar(leaf, index, c, count) for c in range(self.num_chains)]
+        )
+
+    def some_draw_shapes(self) -> Any:
+        """The shapes of one draw."""
+        kept = self._record.kept(0, 0, 0)
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), kept.position)
+
+    def some_draw(self, chain: int, draw: int) -> Position:
+        """One draw, on the device."""
+        kept = self._record.kept(chain, draw, draw + 1)
+        return jax.tree.map(lambda x: jnp.asarray(x[0]), kept.position)
 
     def whole(self, position: Any) -> Any:
         """A draw (or ``draws``) with the leaves that were not sampled put back."""
@@ -138,55 +247,62 @@ class Run:
     @cached_property
     def flatness(self) -> np.ndarray:
         """Each chain's total variation between ξ's histogram and the uniform law."""
-        sampler = self._tempered_sampler()
-        assert sampler.coupling is not None
-        return flatness(self.after_warmup("xi"), float(sampler.coupling.wall))
+        xi = self.after_warmup("xi")
+        walls = [float(self.tempered_sampler(c).coupling.wall) for c in range(self.num_chains)]
+        return np.concatenate(
+            [flatness(row[None], wall) for row, wall in zip(xi, walls, strict=True)]
+        )
 
     @cached_property
     def thermostats(self) -> list[Law]:
-        """Thermostats and momenta against Theorem 1, with the noise measured at a few draws."""
-        if not isinstance(self.sampler, Langevin) or self.num_draws == 0:
+        """Thermostats and momenta against Theorem 1, with the noise measured at a few draws.
+
+        Empty for chains of different settings, and where batches come from a loader.
+        """
+        alone = all(s is self.sampler for s in self.samplers)
+        streams = isinstance(innermost(self.potential), StreamedPosterior)
+        if not isinstance(self.sampler, Langevin) or not alone or streams or not self.num_draws:
             return []
         # A stream of its own: chains fold their index into the same key.
         key = jax.random.fold_in(self.key, 2**31)
+        draws = [
+            self.some_draw(i % self.num_chains, (i + 1) * self.num_draws // 5) for i in range(4)
+        ]
         levels = [
-            measure_noise(jax.random.fold_in(key, i), self.potential, self._some_draw(i), 256)
-            for i in range(4)
+            measure_noise(jax.random.fold_in(key, i), self.potential, draw, 256)
+            for i, draw in enumerate(draws)
         ]
         force = jax.tree.map(
             lambda *v: np.asarray(np.mean(v, axis=0)), *(level.force for level in levels)
         )
         energy = float(np.mean([level.energy for level in levels]))
-        return thermostat_laws(self.sampler, self._some_draw(0), force, energy, self.after_warmup)
-
-    def _some_draw(self, index: int) -> Position:
-        chain = index % self.num_chains
-        which = (index + 1) * self.num_draws // 5
-        return jax.tree.map(lambda x: jax.numpy.asarray(x[chain, which]), self.draws)
+        return thermostat_laws(self.sampler, draws[0], force, energy, self.after_warmup)
 
     def summary(self) -> Summary:
         """R-hat, ESS, plateau share, round trips of ξ, thermostats against theory."""
         return summarise(self)
 
     def to_arviz(self) -> Any:
-        """An InferenceData or DataTree (whichever the installed ArviZ has) of the draws."""
-        observed, potential = {}, self.potential
-        while isinstance(potential, WrappedPotential):
-            potential = potential.inner
-        if isinstance(potential, Posterior):
-            data = potential.data
-            names = [f"data.{n}" if n != "theta" else "data" for n in leaf_names(data)]
-            observed = dict(zip(names, map(np.asarray, jax.tree.leaves(data)), strict=True))
-        return export(self.named_draws(), self.stats, observed)
+        """An InferenceData or DataTree (whichever the installed ArviZ has) of the draws.
 
-    def _tempered_sampler(self) -> Langevin:
-        if not self.tempered or not isinstance(self.sampler, Langevin):
+        A stored run is opened lazily: nothing is read before it is used.
+        """
+        if self._folder is not None and not self.keep_all:
+            return open_store(self._folder.root)
+        data = {name: np.asarray(value) for name, value in observed(self.potential).items()}
+        return export(self.named_draws(), self.stats, data)
+
+    def tempered_sampler(self, chain: int = 0) -> Any:
+        """A chain's sampler, if it has a tempering variable."""
+        sampler = self.samplers[chain]
+        if not self.tempered or not isinstance(sampler, Langevin):
             raise ValueError("this run had no tempering variable")
-        return self.sampler
+        assert sampler.coupling is not None
+        return sampler
 
     def bias_table(self, chain: int | None = None) -> Any:
         """The bias learnt by one chain, or by all of them together."""
-        sampler = self._tempered_sampler()
+        sampler = self.tempered_sampler(chain or 0)
         tables = self.state.tempering.bias
         if chain is None:
             failed = {failure.chain for failure in self.failures}
@@ -198,14 +314,13 @@ class Run:
 
     def free_energy(self, chain: int | None = None) -> FreeEnergy:
         """The free-energy profile A(ξ) that the bias stands for."""
-        sampler = self._tempered_sampler()
-        assert sampler.coupling is not None
+        sampler = self.tempered_sampler(chain or 0)
         bath = float(sampler.bath_temperature)
         return sampler.bias.free_energy(self.bias_table(chain), sampler.coupling, bath)
 
     def save_bias(self, path: str | Path, chain: int | None = None) -> None:
         """Write the bias to a file that :func:`tacthmc.load_bias` reads."""
-        save_bias(path, self._tempered_sampler().bias, self.bias_table(chain))
+        save_bias(path, self.tempered_sampler(chain or 0).bias, self.bias_table(chain))
 
     def plot_free_energy(self, ax: Any = None) -> Any:
         """Plot A(ξ), each chain's and all chains' together; returns Matplotlib's axes."""

@@ -1,98 +1,85 @@
-"""The driver: chains by vmap, one compiled program in chunks, everything kept in memory."""
+"""``sample``: begin a run."""
 
 import time
-import warnings
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Int
+from jax.sharding import Mesh
+from jaxtyping import Array
 
 from tacthmc import checks
-from tacthmc._typing import Position
-from tacthmc.part import PartPotential, part
-from tacthmc.positions import dimension
+from tacthmc.devices import checked_mesh
+from tacthmc.part import part
 from tacthmc.potential import Potential
-from tacthmc.run.chunk import Chain, chain_axes, run_intervals, start_chain
-from tacthmc.run.collect import Collector
-from tacthmc.run.failure import DivergedWarning
-from tacthmc.run.progress import Progress
+from tacthmc.run.chains import stacked, traced
+from tacthmc.run.chunk import Shape
+from tacthmc.run.drive import Drive
+from tacthmc.run.feed import Feeder
+from tacthmc.run.plan import Callback, Plan, batch_size, chunk_rows, without_source
+from tacthmc.run.record import MemoryRecord
 from tacthmc.run.result import Run
+from tacthmc.run.session import finished, new_folder, recorded, started
 from tacthmc.run.start import chain_positions, check_start
 from tacthmc.samplers.base import Sampler
-
-# Candidates for draws of one chunk are held on the device: this many numbers at most.
-CHUNK_NUMBERS = 1 << 22
-CHUNK_INTERVALS = 1000
-
-
-@partial(eqx.filter_jit, donate="none")
-def _start(
-    sampler: Sampler, potential: Potential, keys: Array, positions: Position
-) -> tuple[Chain, Array]:
-    # Two streams a chain: one to start, one for its steps.
-    pairs = jax.vmap(jax.random.split)(keys)
-    start = jax.vmap(
-        lambda key, position: start_chain(key, sampler, potential, position),
-        out_axes=chain_axes(potential),
-    )
-    return start(pairs[:, 0], positions), pairs[:, 1]
-
-
-@partial(eqx.filter_jit, donate="none")
-def _chunk(
-    sampler: Sampler,
-    potential: Potential,
-    keys: Array,
-    chains: Chain,
-    count: Int[Array, ""],
-    rows: int,
-) -> tuple[Chain, Any]:
-    axes = chain_axes(potential)
-    run = jax.vmap(
-        lambda key, chain: run_intervals(sampler, potential, key, chain, count, rows),
-        in_axes=(0, axes),
-        out_axes=(axes, 0),
-    )
-    return run(keys, chains)
 
 
 def sample(
     key: Array,
-    sampler: Sampler,
+    sampler: Sampler | Sequence[Sampler],
     potential: Potential,
     init: Any,
     num_steps: int,
     num_chains: int = 1,
     *,
     num_warmup: int | None = None,
+    keep: Literal["plateau", "all"] = "plateau",
     sampled: Any = None,
     init_per_chain: bool | None = None,
+    store: str | Path | None = None,
+    checkpoint_seconds: float | None = 60.0,
+    checkpoint_steps: int | None = None,
+    mesh: Mesh | None = None,
     progress: bool | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Run:
     """Run chains and keep their draws at unit temperature.
 
     Args:
-        key: a key; chain i's random numbers depend on it and on i alone.
-        sampler: any of the package's samplers or optimisers.
+        key: a key; chain i's random numbers depend on it and on i alone, however many other
+            chains run and on however many devices. (Not so with ``impl="rbg"``, a faster
+            generator on some accelerators whose numbers depend on the number of chains.)
+        sampler: any of the package's samplers or optimisers; or a list with one per chain that
+            differ in their numbers only, all in one compiled program.
         potential: the energy to sample, exp(−U).
         init: one position for all chains, or one with a leading axis of ``num_chains``. Where
             both readings make sense, a vector is one position and a matrix one per row.
         num_steps: steps per chain, warm-up included, rounded up to a whole number of
             ``sampler.keep_every``.
-        num_chains: how many chains run, in one compiled program.
+        num_chains: how many chains run, in one compiled program; as many as there are samplers
+            where those are a list.
         num_warmup: the first steps, never kept; a tenth of ``num_steps`` by default.
+        keep: "plateau" keeps draws at unit temperature only; "all" those of all temperatures,
+            with ``run.log_weights`` that turn them into draws from the posterior. The weights
+            need the full-data energy, at every ``keep_every``-th step.
         sampled: which leaves of ``init`` to sample (see :func:`tacthmc.part`); the others
             stay fixed, common to all chains, and are None in the draws.
         init_per_chain: whether ``init`` has a leading chain axis, where that is to be said.
-        progress: show a progress bar; by default only in a terminal.
+        store: a new folder to keep the run in: draws and statistics stream to it, and a run
+            that was interrupted in any way goes on with :func:`tacthmc.resume`.
+        checkpoint_seconds: with a store, no more than this is ever computed again.
+        checkpoint_steps: the same in steps; both may be given.
+        mesh: devices to spread chains (axis ``chains``) and each batch's examples (axis
+            ``batch``) over: ``jax.make_mesh((4, 2), ("chains", "batch"))``.
+        progress: show a live display; by default in a terminal, elsewhere a line a minute.
+        callbacks: functions called with a :class:`tacthmc.Snapshot` after each chunk of about
+            a second; one that returns True ends the run there.
 
     A chain that is no longer finite stops the run at the end of its chunk with a
     ``DivergedWarning``; all draws up to there are kept, and ``run.failures`` says more.
-    Ctrl-C ends the run and returns the chunks that were finished.
+    Ctrl-C stops the run after its chunk and returns it; a second one stops at once.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -100,10 +87,9 @@ def sample(
     >>> run.draws.shape
     (4, 90, 2)
     """
-    checks.instance("sampler", sampler, Sampler, "one of the package's samplers")
+    sampler, swept, num_chains = _samplers(sampler, num_chains)
     checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
     checks.whole("num_steps", num_steps, 1)
-    checks.whole("num_chains", num_chains, 1)
     num_warmup = num_steps // 10 if num_warmup is None else num_warmup
     checks.whole("num_warmup", num_warmup, 0)
     if num_warmup >= num_steps:
@@ -111,66 +97,85 @@ def sample(
             f"num_warmup ({num_warmup}) must be less than num_steps ({num_steps}): nothing"
             " would be kept"
         )
+    _check_keep(keep, potential)
+    check_checkpoints(checkpoint_seconds, checkpoint_steps)
     if not jnp.issubdtype(jnp.asarray(key).dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(jnp.asarray(key))
     if sampled is not None:
         potential, init = part(potential, init, sampled)
-    positions = chain_positions(potential, init, num_chains, init_per_chain)
-    sampler = _traced(sampler)
-    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(num_chains))
-    check_start(potential, positions, keys)
-
-    begun = time.perf_counter()
-    chains, step_keys = _start(sampler, potential, keys, positions)
-    intervals = -(-num_steps // sampler.keep_every)
-    numbers = max(1, dimension(positions))
-    rows = max(1, min(CHUNK_INTERVALS, CHUNK_NUMBERS // numbers, intervals))
-    collector = Collector(num_chains, num_warmup)
-    interrupted, finished = False, chains
-    first_chunk = 0.0
-    with Progress(intervals * sampler.keep_every, num_chains, progress) as bar:
-        done = 0
-        try:
-            while done < intervals:
-                count = min(rows, intervals - done)
-                chains, filled = _chunk(
-                    sampler, potential, step_keys, chains, jnp.asarray(count), rows
-                )
-                collector.add(filled, count, chains.health)
-                done += count
-                finished = chains
-                first_chunk = first_chunk or time.perf_counter() - begun
-                bar.update(done * sampler.keep_every, collector)
-                if collector.failures:
-                    break
-        except KeyboardInterrupt:
-            if not done:
-                raise
-            interrupted = True
-    for failure in collector.failures:
-        warnings.warn(str(failure), DivergedWarning, stacklevel=2)
-    rest = potential.rest if isinstance(potential, PartPotential) else None
-    return Run(
+    whole_potential = potential
+    potential, source = without_source(potential)
+    feeder = None
+    if source is not None:
+        feeder = Feeder(source, num_chains, sampler.keep_every, mesh, None)
+    if mesh is not None:
+        size = feeder.batch_size if feeder else batch_size(potential)
+        mesh = checked_mesh(mesh, num_chains, size)
+    fed = feeder.example if feeder else None
+    positions = chain_positions(potential, init, num_chains, init_per_chain, fed)
+    check_start(potential, positions, key, fed)
+    plan = Plan(
         sampler=sampler,
+        swept=swept,
         potential=potential,
         key=key,
-        rest=rest,
-        collected=collector.finished(),
-        state=finished.state,
-        num_steps=done * sampler.keep_every,
+        num_chains=num_chains,
+        num_steps=num_steps,
         num_warmup=num_warmup,
-        interrupted=interrupted,
-        seconds=time.perf_counter() - begun,
-        first_chunk_seconds=first_chunk,
+        shape=Shape(chunk_rows(positions, feeder), keep == "all"),
+        mesh=mesh,
+        source=source,
+        checkpoint_seconds=checkpoint_seconds,
+        checkpoint_steps=checkpoint_steps,
+        progress=progress,
+        callbacks=tuple(callbacks),
+    )
+    plan = plan.placed()
+    begun = time.perf_counter()
+    chains, keys = started(plan, positions)
+    compile_seconds = time.perf_counter() - begun
+    if store is None:
+        record = MemoryRecord(num_chains)
+        outcome = Drive(plan, keys, chains, record, feeder, compile_seconds=compile_seconds).run()
+        return finished(plan, whole_potential, record, outcome)
+    folder = new_folder(store, plan, whole_potential, chains, keys, feeder)
+    return recorded(
+        plan, whole_potential, folder, keys, chains, feeder, None, compile_seconds=compile_seconds
     )
 
 
-def _traced(sampler: Sampler) -> Sampler:
-    """Numbers as (weakly typed) arrays, so that other numbers find the same program."""
+def _samplers(sampler: Sampler | Sequence[Sampler], num_chains: int) -> tuple[Sampler, bool, int]:
+    """One sampler (with a leading chain axis where there were many), and how many chains."""
+    checks.whole("num_chains", num_chains, 1)
+    if not isinstance(sampler, (list, tuple)):
+        checks.instance("sampler", sampler, Sampler, "one of the package's samplers")
+        assert isinstance(sampler, Sampler)
+        return traced(sampler), False, num_chains
+    if not sampler:
+        raise ValueError("sampler is an empty list; expected one sampler per chain")
+    for number, one in enumerate(sampler):
+        checks.instance(f"sampler[{number}]", one, Sampler, "one of the package's samplers")
+    if num_chains not in (1, len(sampler)):
+        raise ValueError(
+            f"num_chains is {num_chains}, but there are {len(sampler)} samplers: give one per chain"
+        )
+    return stacked(list(sampler)), True, len(sampler)
 
-    def traced(leaf: Any) -> Any:
-        if isinstance(leaf, (float, int, np.number)) and not isinstance(leaf, bool):
-            return jnp.asarray(leaf)
-        return leaf
 
-    return jax.tree.map(traced, sampler)
+def _check_keep(keep: str, potential: Potential) -> None:
+    if keep not in ("plateau", "all"):
+        raise ValueError(f"keep must be 'plateau' or 'all'; got {keep!r}")
+    if keep == "all" and not potential.has_energy:
+        raise ValueError(
+            "keep='all' weighs draws by their full-data energy, which this potential does not"
+            " have (a mini-batch's energy would give wrong weights): use keep='plateau', or a"
+            " tacthmc.posterior with resident data and no model_state"
+        )
+
+
+def check_checkpoints(seconds: float | None, steps: int | None) -> None:
+    """Refuse intervals that are none."""
+    if seconds is not None:
+        checks.positive("checkpoint_seconds", seconds)
+    if steps is not None:
+        checks.whole("checkpoint_steps", steps, 1)

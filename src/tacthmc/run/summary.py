@@ -10,7 +10,8 @@ import numpy as np
 from tacthmc.diagnostics import Law
 from tacthmc.family import Langevin
 from tacthmc.positions import leaf_names
-from tacthmc.run.exchange import arviz_is_there, ess, rhat
+from tacthmc.run.exchange import arviz_is_there, ess, mean_ess, rhat
+from tacthmc.run.weights import influence, weighted_mean, weighted_rhat, weighted_sd
 
 if TYPE_CHECKING:
     from tacthmc.run.result import Run
@@ -87,12 +88,21 @@ def summarise(run: "Run") -> Summary:
         notes.append("! ESS and R-hat need ArviZ: pip install arviz")
     expected = None
     if run.tempered and isinstance(run.sampler, Langevin) and run.sampler.coupling is not None:
-        expected = float(run.sampler.coupling.efficiency * run.sampler.keep_within)
+        expected = float(
+            np.mean(
+                [
+                    s.coupling.efficiency * s.keep_within
+                    for s in map(run.tempered_sampler, range(run.num_chains))
+                ]
+            )
+        )
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
+    weighted = " of all temperatures, weighted" if run.keep_all else ""
     return Summary(
         title=(
             f"{run.num_chains} chains × {run.num_steps} steps ({run.num_warmup} warm-up),"
-            f" {run.num_draws} draws a chain, {run.seconds:.1f} s, {rate:,.0f} chain-steps/s"
+            f" {run.num_draws} draws a chain{weighted}, {run.seconds:.1f} s (and"
+            f" {run.compile_seconds:.1f} s compiling), {rate:,.0f} chain-steps/s"
         ),
         parameters=parameters,
         num_parameters=total,
@@ -107,26 +117,35 @@ def summarise(run: "Run") -> Summary:
 
 def _parameters(run: "Run") -> tuple[list[Parameter], int]:
     rows: list[Parameter] = []
-    total, nan, there = 0, float("nan"), arviz_is_there()
-    for name, leaf in zip(leaf_names(run.draws), jax.tree.leaves(run.draws), strict=True):
-        flat = leaf.reshape(*leaf.shape[:2], math.prod(leaf.shape[2:]))
-        total += flat.shape[2]
-        for i in range(min(flat.shape[2], SHOWN - len(rows))):
-            index = ",".join(map(str, np.unravel_index(i, leaf.shape[2:]))) if leaf.ndim > 2 else ""
-            values = flat[:, :, i]
-            if values.size == 0:
-                rows.append(Parameter(f"{name}[{index}]" if index else name, nan, nan, 0.0, nan))
-                continue
-            rows.append(
-                Parameter(
-                    f"{name}[{index}]" if index else name,
-                    float(values.mean(dtype=float)),
-                    float(values.std(dtype=float)),
-                    ess(values) if there else nan,
-                    rhat(values) if there else nan,
-                )
-            )
+    total, there = 0, arviz_is_there()
+    weights = np.exp(run.log_weights) if run.keep_all else None
+    one = run.some_draw_shapes()
+    for number, (name, leaf) in enumerate(zip(leaf_names(one), jax.tree.leaves(one), strict=True)):
+        size = math.prod(leaf.shape)
+        total += size
+        for i in range(min(size, SHOWN - len(rows))):
+            index = tuple(int(k) for k in np.unravel_index(i, leaf.shape))
+            label = f"{name}[{','.join(map(str, index))}]" if index else name
+            values = np.asarray(run.draws_of(number, index), float)
+            rows.append(_parameter(label, values, weights, there))
     return rows, total
+
+
+def _parameter(name: str, values: np.ndarray, weights: np.ndarray | None, there: bool) -> Parameter:
+    nan = float("nan")
+    if values.size == 0:
+        return Parameter(name, nan, nan, 0.0, nan)
+    if weights is None:
+        ess_rhat = (ess(values), rhat(values)) if there else (nan, nan)
+        return Parameter(name, float(values.mean()), float(values.std()), *ess_rhat)
+    sd = weighted_sd(values, weights)
+    effective = nan
+    if there and sd > 0:
+        shares = influence(values, weights)
+        effective = sd**2 / (shares.var() / mean_ess(shares)) if shares.var() > 0 else nan
+    return Parameter(
+        name, weighted_mean(values, weights), sd, effective, weighted_rhat(values, weights)
+    )
 
 
 def _notes(run: "Run", parameters: list[Parameter]) -> list[str]:

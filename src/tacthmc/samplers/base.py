@@ -27,8 +27,8 @@ class Sampler(eqx.Module):
     keep_every: eqx.AbstractVar[int]
 
     @abstractmethod
-    def init(self, key: PRNGKey, position: Any) -> Any:
-        """A chain's first state."""
+    def init(self, key: PRNGKey, position: Any, model: Any = None) -> Any:
+        """A chain's first state; ``model`` is the potential's model state, where it has one."""
 
     @abstractmethod
     def noise(self, key: PRNGKey, position: Position) -> Any:

@@ -24,6 +24,7 @@ class OptimiserState(eqx.Module):
     position: Position
     inner: Any
     step: Int[Array, ""]
+    model: Any = None
 
 
 class Optimiser(Sampler):
@@ -34,10 +35,10 @@ class Optimiser(Sampler):
     num_data: Number
     keep_every: int = eqx.field(static=True)
 
-    def init(self, key: PRNGKey, position: Any) -> OptimiserState:
+    def init(self, key: PRNGKey, position: Any, model: Any = None) -> OptimiserState:
         """θ as given; the key is not used."""
         position = checked(position)
-        return OptimiserState(position, self.transform.init(position), jnp.zeros((), int))
+        return OptimiserState(position, self.transform.init(position), jnp.zeros((), int), model)
 
     def noise(self, key: PRNGKey, position: Position) -> tuple[()]:
         """None."""
@@ -48,7 +49,7 @@ class Optimiser(Sampler):
     ) -> tuple[OptimiserState, Info]:
         """θ ← θ − lr·transform(∇Ũ/N)."""
         dtype = scalar_dtype(state.position)
-        energy, gradient = potential.value_and_grad(state.position, batch)
+        energy, gradient, model = potential.evaluate(state.position, batch, state.model)
         count = jnp.asarray(self.num_data)
         mean = jax.tree.map(lambda g: g / count.astype(g.dtype), gradient)
         # Optax relies on JAX's ordinary promotion, also where a caller has made it strict.
@@ -63,7 +64,7 @@ class Optimiser(Sampler):
         step = state.step + 1
         due = step % self.keep_every == 0
         info = Info(energy.astype(dtype), at_unit_temperature=jnp.asarray(True), keep=due)
-        return OptimiserState(position, inner, step), info
+        return OptimiserState(position, inner, step, model), info
 
 
 def optimiser(

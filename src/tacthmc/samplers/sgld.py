@@ -22,6 +22,7 @@ class SGLDState(eqx.Module):
     position: Position
     squares: Position | None
     step: Int[Array, ""]
+    model: Any = None
 
 
 class SGLD(Sampler):
@@ -33,11 +34,11 @@ class SGLD(Sampler):
     keep_every: int = eqx.field(static=True)
     adapt_steps: int | None = eqx.field(static=True)
 
-    def init(self, key: PRNGKey, position: Any) -> SGLDState:
+    def init(self, key: PRNGKey, position: Any, model: Any = None) -> SGLDState:
         """θ as given."""
         position = checked(position)
         squares = None if self.decay is None else jax.tree.map(jnp.zeros_like, position)
-        return SGLDState(position, squares, jnp.zeros((), int))
+        return SGLDState(position, squares, jnp.zeros((), int), model)
 
     def noise(self, key: PRNGKey, position: Position) -> Position:
         """Standard normals."""
@@ -49,7 +50,7 @@ class SGLD(Sampler):
         """θ ← θ − ε·G·∇Ũ + N(0, 2ε·G), with G = 1 if plain."""
         dtype = scalar_dtype(state.position)
         size = rate_at(self.step_size, state.step, dtype)
-        energy, gradient = potential.value_and_grad(state.position, batch)
+        energy, gradient, model = potential.evaluate(state.position, batch, state.model)
         squares = self._squares(state, gradient)
 
         def moved(x: Array, g: Array, n: Array, scale: Array) -> Array:
@@ -61,7 +62,7 @@ class SGLD(Sampler):
         step = state.step + 1
         due = step % self.keep_every == 0
         info = Info(energy.astype(dtype), at_unit_temperature=jnp.asarray(True), keep=due)
-        return SGLDState(position, squares, step), info
+        return SGLDState(position, squares, step, model), info
 
     def _squares(self, state: SGLDState, gradient: Position) -> Position | None:
         if self.decay is None or state.squares is None:

@@ -1,0 +1,124 @@
+"""Where arrays lie on a mesh of devices: chains over one axis, a batch's examples over another.
+
+Everything here is JAX's own sharding. A mesh has an axis named ``chains``, one named
+``batch``, or both: ``jax.make_mesh((4, 2), ("chains", "batch"))``.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+CHAINS, BATCH = "chains", "batch"
+
+
+def checked_mesh(mesh: Mesh, num_chains: int, batch_size: int | None) -> Mesh:
+    """The mesh with axes that the compiler spreads over, if the sizes fit it."""
+    unknown = set(mesh.axis_names) - {CHAINS, BATCH}
+    if unknown or not mesh.axis_names:
+        raise ValueError(
+            f"mesh must have axes named 'chains' and/or 'batch'; got {mesh.axis_names}: make it"
+            ' with jax.make_mesh((4, 2), ("chains", "batch"))'
+        )
+    sizes = dict(mesh.shape)
+    if num_chains % sizes.get(CHAINS, 1):
+        raise ValueError(
+            f"num_chains ({num_chains}) must be a multiple of the mesh's 'chains' axis"
+            f" ({sizes[CHAINS]})"
+        )
+    if batch_size is not None and batch_size % sizes.get(BATCH, 1):
+        raise ValueError(
+            f"batch_size ({batch_size}) must be a multiple of the mesh's 'batch' axis"
+            f" ({sizes[BATCH]})"
+        )
+    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
+
+
+def axis(mesh: Mesh | None, name: str) -> str | None:
+    """The name, where the mesh has that axis."""
+    return name if mesh is not None and name in mesh.axis_names else None
+
+
+def spread_examples(batch: Any) -> Any:
+    """Spread a batch's examples over the ambient mesh's ``batch`` axis, if there is one."""
+    if BATCH not in jax.sharding.get_abstract_mesh().axis_names:
+        return batch
+    return jax.lax.with_sharding_constraint(batch, PartitionSpec(BATCH))
+
+
+def arranged(tree: Any, name: str | None) -> Any:
+    """Spread arrays' leading axis over an axis of the ambient mesh; without a mesh, as they are."""
+    if not jax.sharding.get_abstract_mesh().axis_names:
+        return tree
+    return jax.lax.with_sharding_constraint(tree, PartitionSpec(name))
+
+
+def place(mesh: Mesh | None, tree: Any, *axes: str | None) -> Any:
+    """Host values as arrays on the mesh, their leading axes spread over the axes named.
+
+    With many hosts each of them passes the same values (or has those it is asked for) and
+    holds its own part only.
+    """
+    if mesh is None:
+        return jax.tree.map(jnp.asarray, tree)
+    sharding = NamedSharding(mesh, PartitionSpec(*axes))
+
+    def placed(leaf: Any) -> Any:
+        if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+            return jax.device_put(leaf, sharding)
+        if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            data = placed(jax.random.key_data(leaf))
+            return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
+        values = np.asarray(leaf)
+        return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
+
+    return jax.tree.map(placed, tree)
+
+
+def on_every_host(mesh: Mesh | None, tree: Any) -> Any:
+    """The arrays, each whole on every host."""
+    if mesh is None or all(leaf.is_fully_addressable for leaf in jax.tree.leaves(tree)):
+        return tree
+    return jax.jit(lambda x: x, out_shardings=NamedSharding(mesh, PartitionSpec()))(tree)
+
+
+def local_chains(mesh: Mesh | None, num_chains: int) -> np.ndarray:
+    """The chains that this process writes down: those whose first copy it holds."""
+    if mesh is None:
+        return np.arange(num_chains)
+    devices = mesh.devices[None]
+    if CHAINS in mesh.axis_names:
+        devices = np.moveaxis(mesh.devices, mesh.axis_names.index(CHAINS), 0)
+    owners = devices.reshape(len(devices), -1)[:, 0]
+    mine = [d.process_index == jax.process_index() for d in owners]
+    return np.flatnonzero(np.repeat(mine, num_chains // len(owners)))
+
+
+def local_rows(tree: Any, mesh: Mesh | None) -> Any:
+    """This process's part (see :func:`local_chains`) of arrays with a leading chain axis."""
+
+    def rows(leaf: jax.Array) -> np.ndarray:
+        if leaf.is_fully_addressable:
+            whole = np.asarray(leaf)
+            return whole if mesh is None else whole[local_chains(mesh, len(whole))]
+        parts = [s for s in leaf.addressable_shards if s.replica_id == 0]
+        parts.sort(key=lambda shard: shard.index[0].start or 0)
+        if not parts:
+            return np.zeros((0, *leaf.shape[1:]), leaf.dtype)
+        return np.concatenate([np.asarray(shard.data) for shard in parts])
+
+    return jax.tree.map(rows, tree)
+
+
+def held_chains(mesh: Mesh | None, num_chains: int) -> np.ndarray:
+    """The chains of which some device of this process holds a copy."""
+    if mesh is None or CHAINS not in mesh.axis_names:
+        return np.arange(num_chains)
+    devices = np.moveaxis(mesh.devices, mesh.axis_names.index(CHAINS), 0)
+    here = [
+        any(d.process_index == jax.process_index() for d in row)
+        for row in devices.reshape(len(devices), -1)
+    ]
+    return np.flatnonzero(np.repeat(here, num_chains // len(devices)))

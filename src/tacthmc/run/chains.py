@@ -1,0 +1,131 @@
+"""All chains in one compiled program: starting them, and running a chunk of each."""
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from tacthmc._typing import Position
+from tacthmc.devices import arranged
+from tacthmc.keys import chain_keys
+from tacthmc.potential import Potential
+from tacthmc.run.chunk import Chain, Filled, Limits, Shape, chain_axes, run_intervals, start_chain
+from tacthmc.samplers.base import Sampler
+
+
+def spread_over(axes: Chain, chains: Chain, name: str | None, put: Any = arranged) -> Chain:
+    """Each part of the chains over the mesh's axis of chains, common parts everywhere."""
+
+    def spread(axis: int | None, part: Any) -> Any:
+        return put(part, None if axis is None else name)
+
+    return jax.tree.map(spread, axes, chains, is_leaf=lambda x: x is None)
+
+
+def _split(sampler: Sampler, swept: bool) -> tuple[Any, Any, int | None]:
+    """Arrays, the rest, and the axis of chains in the arrays."""
+    arrays, rest = eqx.partition(sampler, eqx.is_array)
+    return arrays, rest, 0 if swept else None
+
+
+@partial(eqx.filter_jit, donate="none")
+def start_chains(
+    sampler: Sampler,
+    potential: Potential,
+    key: Array,
+    positions: Position,
+    swept: bool,
+    spmd: str | None,
+) -> tuple[Chain, Array]:
+    """Each chain before its first step, and the keys of its steps."""
+    arrays, rest, axis = _split(sampler, swept)
+    numbers = jnp.arange(jax.tree.leaves(positions)[0].shape[0])
+    starts, steps = jax.vmap(chain_keys, in_axes=(None, 0))(key, numbers)
+    start = jax.vmap(
+        lambda arrays, key, position: start_chain(
+            key, eqx.combine(arrays, rest), potential, position
+        ),
+        in_axes=(axis, 0, 0),
+        out_axes=chain_axes(potential),
+        spmd_axis_name=spmd,
+    )
+    chains = spread_over(chain_axes(potential), start(arrays, starts, positions), spmd)
+    return chains, arranged(steps, spmd)
+
+
+@partial(eqx.filter_jit, donate="none")
+def run_chunk(
+    sampler: Sampler,
+    potential: Potential,
+    keys: Array,
+    chains: Chain,
+    feed: Any,
+    limits: Limits,
+    shape: Shape,
+    swept: bool,
+    fed_per_chain: bool,
+    spmd: str | None,
+) -> tuple[Chain, Filled]:
+    """Run intervals of every chain."""
+    axes = chain_axes(potential)
+    arrays, rest, axis = _split(sampler, swept)
+    run = jax.vmap(
+        lambda arrays, key, chain, feed: run_intervals(
+            eqx.combine(arrays, rest), potential, key, chain, feed, limits, shape
+        ),
+        in_axes=(axis, 0, axes, 0 if fed_per_chain else None),
+        out_axes=(axes, 0),
+        spmd_axis_name=spmd,
+    )
+    chains, filled = run(arrays, keys, chains, feed)
+    return spread_over(axes, chains, spmd), arranged(filled, spmd)
+
+
+def traced(sampler: Sampler) -> Sampler:
+    """Numbers as (weakly typed) arrays, so that other numbers find the same program."""
+
+    def leaf(value: Any) -> Any:
+        if isinstance(value, (float, int, np.number)) and not isinstance(value, bool):
+            return jnp.asarray(value)
+        return value
+
+    return jax.tree.map(leaf, sampler)
+
+
+def stacked(samplers: list[Sampler]) -> Sampler:
+    """Samplers that differ in numbers only, as one with a leading chain axis."""
+    first, *others = (traced(s) for s in samplers)
+    arrays, rest = eqx.partition(first, eqx.is_array)
+    stack = [arrays]
+    for number, other in enumerate(others, start=1):
+        theirs, their_rest = eqx.partition(other, eqx.is_array)
+        if jax.tree.structure(other) != jax.tree.structure(first) or not eqx.tree_equal(
+            rest, their_rest
+        ):
+            raise ValueError(
+                f"sampler[{number}] differs from sampler[0] in more than its numbers: chains of one"
+                " program must share parts, schedules, keep_every and the like"
+            )
+        stack.append(theirs)
+
+    def joined(*leaves: Array) -> Array:
+        shapes = {leaf.shape for leaf in leaves}
+        if len(shapes) > 1:
+            raise ValueError(f"samplers of one program differ in an array's shape: {shapes}")
+        return jnp.stack(leaves)
+
+    return eqx.combine(jax.tree.map(joined, *stack), rest)
+
+
+def unstacked(sampler: Sampler, num_chains: int, swept: bool) -> list[Sampler]:
+    """Each chain's sampler."""
+    if not swept:
+        return [sampler] * num_chains
+    return [
+        jax.tree.map(lambda x, c=chain: x[c] if eqx.is_array(x) else x, sampler)
+        for chain in range(num_chains)
+    ]

@@ -1,0 +1,64 @@
+"""What a person, or a callback, is told of a run while it goes on."""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A run after a chunk. A callback that returns True ends the run there, all saved."""
+
+    step: int
+    num_steps: int
+    seconds: float
+    steps_per_second: float
+    """Steps of one chain a second, over the last chunks."""
+    kept: np.ndarray
+    """Draws of each chain so far."""
+    plateau_share: np.ndarray
+    """Each chain's share of steps at unit temperature so far."""
+    rows: dict[str, np.ndarray]
+    """The statistics of this chunk, each (chain, row), as in ``run.trace``."""
+
+    def last(self, name: str) -> np.ndarray | None:
+        """The last value of a statistic in each chain; None where there is none."""
+        return self.rows[name][:, -1] if name in self.rows else None
+
+    @property
+    def seconds_left(self) -> float:
+        """As far as can be told."""
+        return (self.num_steps - self.step) / max(self.steps_per_second, 1e-9)
+
+
+class Monitor:
+    """Adds chunks up."""
+
+    def __init__(self, num_chains: int, num_steps: int, counts: np.ndarray, begun: float):
+        """``counts`` and ``begun`` are the draws and seconds that a resumed run already has."""
+        self._begun = begun
+        self._kept, self._num_steps = np.array(counts, int), num_steps
+        self._plateau, self._rows = np.zeros(num_chains), 0
+        # Over some chunks: the end of one alone is seen too coarsely.
+        self._recent: deque[tuple[float, int]] = deque(maxlen=20)
+
+    def add(self, step: int, made: int, columns: dict[str, Any], seconds: float) -> Snapshot:
+        """The picture after a chunk of ``made`` steps, so many seconds into the run."""
+        if not self._recent:
+            self._recent.append((self._begun, step - made))
+        then, before = self._recent[0]
+        self._recent.append((seconds, step))
+        self._kept = self._kept + columns["keep"].sum(axis=1)
+        self._plateau = self._plateau + columns["plateau_share"].sum(axis=1)
+        self._rows += columns["step"].shape[1]
+        return Snapshot(
+            step=step,
+            num_steps=self._num_steps,
+            seconds=seconds,
+            steps_per_second=(step - before) / max(seconds - then, 1e-9),
+            kept=self._kept,
+            plateau_share=self._plateau / self._rows,
+            rows=columns,
+        )

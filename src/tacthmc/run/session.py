@@ -1,0 +1,196 @@
+"""What beginning a run and going on with one have in common."""
+
+import warnings
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from tacthmc.devices import place
+from tacthmc.part import PartPotential
+from tacthmc.potential import Potential
+from tacthmc.run.chains import run_chunk, spread_over, start_chains, unstacked
+from tacthmc.run.chunk import Chain, Filled, Limits, chain_axes
+from tacthmc.run.drive import Drive, Outcome
+from tacthmc.run.failure import DivergedWarning
+from tacthmc.run.feed import Feeder
+from tacthmc.run.persist import StoreWriter, array_specs
+from tacthmc.run.plan import Plan
+from tacthmc.run.record import Record, StoredRecord
+from tacthmc.run.result import Run
+from tacthmc.store.folder import Folder, device_name
+from tacthmc.store.program import data_specs, observed, read_structure, write_program
+
+
+def started(plan: Plan, positions: Any) -> tuple[Chain, Any]:
+    """All chains before their first step, and the keys of their steps."""
+    with nullcontext() if plan.mesh is None else jax.set_mesh(plan.mesh):
+        positions = place(plan.mesh, positions, plan.spmd)
+        return jax.block_until_ready(
+            start_chains(plan.sampler, plan.potential, plan.key, positions, plan.swept, plan.spmd)
+        )
+
+
+def chunk_shapes(plan: Plan, keys: Any, chains: Chain, feeder: Feeder | None) -> Filled:
+    """What a chunk leaves, without running one."""
+    feed = None
+    if feeder is not None:
+        lead = (plan.num_chains,) if feeder.per_chain else ()
+        feed = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(
+                (*lead, plan.shape.rows, plan.keep_every, *x.shape), x.dtype
+            ),
+            feeder.example,
+        )
+    integer = jnp.zeros((), int)
+    per_chain = feeder is not None and feeder.per_chain
+    with nullcontext() if plan.mesh is None else jax.set_mesh(plan.mesh):
+        return eqx.filter_eval_shape(
+            run_chunk,
+            plan.sampler,
+            plan.potential,
+            keys,
+            chains,
+            feed,
+            Limits(integer, integer),
+            plan.shape,
+            plan.swept,
+            per_chain,
+            plan.spmd,
+        )[1]
+
+
+def new_folder(
+    store: str | Path,
+    plan: Plan,
+    potential: Potential,
+    chains: Chain,
+    keys: Any,
+    feeder: Feeder | None,
+) -> Folder:
+    """A folder with all that does not change in a run; not sealed yet."""
+    filled = chunk_shapes(plan, keys, chains, feeder)
+    data = observed(potential) if jax.process_index() == 0 else {}
+    specs = array_specs(filled, chains, plan.num_chains, plan.shards)
+    specs += data_specs(data).values()
+    config = {
+        "num_chains": plan.num_chains,
+        "num_steps": plan.num_steps,
+        "num_warmup": plan.num_warmup,
+        "keep_every": plan.keep_every,
+        "keep": "all" if plan.shape.keep_all else "plateau",
+        "rows": plan.shape.rows,
+        "swept": plan.swept,
+        "checkpoint_seconds": plan.checkpoint_seconds,
+        "checkpoint_steps": plan.checkpoint_steps,
+        "x64": bool(jnp.result_type(float) == jnp.float64),
+        "key": np.asarray(jax.random.key_data(plan.key)).tolist(),
+        "key_impl": str(jax.random.key_impl(plan.key)),
+        "device": device_name(),
+        "processes": jax.process_count(),
+        "mesh": None if plan.mesh is None else dict(plan.mesh.shape),
+        "sampler": repr(plan.sampler),
+        "potential": type(potential).__name__,
+    }
+    folder = Folder.create(store, config, specs, jax.process_index())
+    try:
+        if jax.process_index() == 0:
+            folder.write_whole("posterior/chain", np.arange(plan.num_chains))
+            for name, value in data.items():
+                folder.write_whole(f"observed_data/{name}", value)
+            kept = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[2:], s.dtype), filled.kept)
+            shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), chains)
+            parts = {"sampler": plan.sampler, "potential": potential}
+            write_program(folder.path, parts, {"chains": shapes, "kept": kept}, data)
+    except BaseException:
+        folder.close()
+        raise
+    return folder
+
+
+def like(plan: Plan, shapes: Chain) -> Chain:
+    """The chains' shapes with the place where each part is to lie."""
+
+    def put(part: Any, name: str | None) -> Any:
+        if plan.mesh is None:
+            sharding: Any = SingleDeviceSharding(jax.devices()[0])
+        else:
+            sharding = NamedSharding(plan.mesh, PartitionSpec(name))
+        return jax.tree.map(
+            lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=sharding), part
+        )
+
+    return spread_over(chain_axes(plan.potential), shapes, plan.spmd, put)
+
+
+def recorded(
+    plan: Plan,
+    potential: Potential,
+    folder: Folder,
+    keys: Any,
+    chains: Chain,
+    feeder: Feeder | None,
+    notes: dict[str, Any] | None,
+    compile_seconds: float = 0.0,
+) -> Run:
+    """Run with a store, from the start or from a checkpoint's ``notes``."""
+    writer = None
+    before = notes or {"done": 0, "seconds": 0.0, "compile_seconds": 0.0}
+    try:
+        writer = StoreWriter(folder, plan.mesh, plan.intervals * plan.keep_every, notes)
+        driver = Drive(
+            plan,
+            keys,
+            chains,
+            writer,
+            feeder,
+            done=before["done"],
+            seconds=before["seconds"],
+            compile_seconds=before["compile_seconds"] + compile_seconds,
+        )
+        if notes is None:
+            driver.first_commit()
+            if jax.process_index() == 0:
+                folder.seal()
+        else:
+            writer.check_end()
+        outcome = driver.run()
+    finally:
+        if writer is not None:
+            writer.close()
+        folder.close()
+    return finished(plan, potential, stored_record(folder), outcome, folder)
+
+
+def stored_record(folder: Folder) -> StoredRecord:
+    """The record of a run's folder."""
+    return StoredRecord(folder, read_structure(folder.path)["kept"])
+
+
+def finished(
+    plan: Plan, potential: Potential, record: Record, outcome: Outcome, folder: Folder | None = None
+) -> Run:
+    """The run as its maker gets it, with a warning for each chain that failed."""
+    for failure in outcome.failures:
+        warnings.warn(str(failure), DivergedWarning, stacklevel=3)
+    return Run(
+        samplers=unstacked(plan.sampler, plan.num_chains, plan.swept),
+        potential=potential,
+        key=plan.key,
+        rest=potential.rest if isinstance(potential, PartPotential) else None,
+        record=record,
+        state=outcome.chains.state,
+        failures=tuple(outcome.failures),
+        num_steps=outcome.done * plan.keep_every,
+        num_warmup=plan.num_warmup,
+        keep_all=plan.shape.keep_all,
+        interrupted=outcome.interrupted,
+        seconds=outcome.seconds,
+        compile_seconds=outcome.compile_seconds,
+        folder=folder,
+    )

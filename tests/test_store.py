@@ -1,0 +1,267 @@
+"""A run on disk: what is in it, and what happens when something is wrong with it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tacthmc
+from tacthmc.store import arrays
+from tacthmc.store.lock import Lock
+from tests import child as problem
+from tests.killing import contents, same
+
+pytestmark = pytest.mark.xdist_group("kill")
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A finished run, its folder, and the same run in memory."""
+    path = tmp_path_factory.mktemp("stored") / "run"
+    return problem.begin(path), path, problem.begin()
+
+
+@pytest.fixture
+def copy(stored, tmp_path):
+    """A copy of the folder that may be damaged."""
+    return shutil.copytree(stored[1], tmp_path / "copy")
+
+
+def test_load_gives_the_same_run(stored):
+    run, path, memory = stored
+    loaded = tacthmc.load(path)
+    for other in (run, loaded):
+        assert other.num_steps == memory.num_steps
+        assert np.array_equal(other.counts, memory.counts)
+        assert other.counts.min() < other.counts.max()  # or the rectangle would be no question
+        for a, b in zip(other.all_draws, memory.all_draws, strict=True):
+            assert all(np.array_equal(a[n], b[n]) for n in b)
+        assert set(other.stats) == set(memory.stats) >= {"lambda", "thermostat", "energy"}
+        assert all(np.array_equal(other.stats[n], memory.stats[n]) for n in memory.stats)
+        assert all(np.array_equal(other.trace[n], memory.trace[n]) for n in memory.trace)
+        assert other.summary().parameters == memory.summary().parameters
+        assert np.array_equal(other.free_energy().value, memory.free_energy().value)
+    assert not loaded.interrupted
+    assert loaded.path == path
+    config = json.loads((path / "config.json").read_text())
+    assert config["versions"]["jax"] == jax.__version__
+    assert config["key"] == [0, 3]
+
+
+def test_xarray_and_arviz_open_it_lazily(stored):
+    import xarray
+
+    run, path, memory = stored
+    tree = xarray.open_datatree(path / "draws.zarr", engine="zarr")
+    lazy = tree["posterior"]["w"]
+    assert not lazy.variable._in_memory
+    assert lazy.dims == ("chain", "draw", "w_dim_0")
+    assert np.array_equal(lazy, memory.draws["w"])
+    assert np.array_equal(tree["posterior"]["draw"], np.arange(memory.num_draws))
+    assert np.array_equal(tree["trace"]["xi"], memory.trace["xi"])
+    assert np.array_equal(tree["observed_data"]["data"], run.potential.data)
+    assert set(tree["bias"]) >= {"visits"} or tree["bias"]
+    exported, in_memory = run.to_arviz(), memory.to_arviz()
+    for group in ("posterior", "sample_stats", "observed_data"):
+        for name in in_memory[group]:
+            assert np.array_equal(exported[group][name], in_memory[group][name]), name
+
+
+def test_a_reader_sees_whole_rectangles_while_the_run_goes_on(tmp_path, monkeypatch):
+    import xarray
+
+    from tacthmc.run import drive
+
+    monkeypatch.setattr(drive, "CHUNK_SECONDS", 0.01)
+    path, seen = tmp_path / "run", []
+
+    def look(snapshot):
+        tree = xarray.open_datatree(path / "draws.zarr", engine="zarr")
+        draws = tree["posterior"]["b"].values
+        assert np.all(np.isfinite(draws))
+        assert np.all(tree["trace"]["step"].values[:, 1:] > 0)
+        loaded = tacthmc.load(path)
+        assert loaded.num_draws == draws.shape[1]
+        assert loaded.interrupted
+        seen.append(draws.shape[1])
+
+    problem.begin(path, num_steps=4_000, callbacks=[look])
+    assert max(seen) > min(seen)
+
+
+def test_longer(stored, copy):
+    """A finished run made longer is the run that was long from the start."""
+    longer = tacthmc.resume(copy, num_steps=10_000)
+    whole = problem.begin(num_steps=10_000)
+    assert longer.num_steps == whole.num_steps == 10_000
+    for a, b in zip(longer.all_draws, whole.all_draws, strict=True):
+        assert all(np.array_equal(a[n], b[n]) for n in b)
+    assert tacthmc.resume(copy).num_steps == 10_000
+    with pytest.raises(ValueError, match="longer, not shorter"):
+        tacthmc.resume(copy, num_steps=5_000)
+
+
+def test_command_line(stored, copy):
+    def tacthmc_command(*args):
+        command = [sys.executable, "-m", "tacthmc.cli", *map(str, args)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=Path.cwd())
+
+    longer = tacthmc_command("resume", copy, "--num-steps", 8_400)
+    assert "8400 steps" in longer.stdout, longer.stderr
+    assert "goes on from step 8000 of 8400; 0 steps" in longer.stderr
+    refused = tacthmc_command("summary", copy.parent)
+    assert refused.returncode == 1
+    assert "holds no run" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_folder_that_holds_a_run_is_left_alone(stored):
+    _, path, _ = stored
+    before = contents(path)
+    with pytest.raises(tacthmc.StoreError, match=r"already holds a run.*resume"):
+        problem.begin(path)
+    same(contents(path), before)
+
+
+def test_two_processes(stored, copy):
+    holder = Lock(copy)
+    with pytest.raises(tacthmc.StoreError, match=f"in use by process {os.getpid()}"):
+        tacthmc.resume(copy)
+    tacthmc.load(copy)  # reading is free
+    holder.release()
+    tacthmc.resume(copy)
+
+
+def test_another_format(copy):
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "format": 99}))
+    for function in (tacthmc.load, tacthmc.resume):
+        with pytest.raises(tacthmc.StoreError, match="has format 99, this version"):
+            function(copy)
+    (copy / "config.json").write_text("{")
+    with pytest.raises(tacthmc.StoreError, match=r"config.json is damaged"):
+        tacthmc.load(copy)
+
+
+def _damage(folder, how):
+    """Damage the largest file of a checkpoint's state."""
+    files = [f for f in (folder / "state").rglob("*") if f.is_file()]
+    file = max(files, key=lambda f: f.stat().st_size)
+    content = bytearray(file.read_bytes())
+    if how == "truncate":
+        content = content[: len(content) // 2]
+    else:
+        content[len(content) // 2] ^= 16
+    file.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("how", ["truncate", "flip"])
+def test_a_damaged_checkpoint(stored, tmp_path, how):
+    """The newest sound one is used, and the run ends up the same; without one, a message."""
+    path = tmp_path / "run"
+    stop = [lambda snapshot: snapshot.step >= 4_000]
+    problem.begin(path, callbacks=stop)
+    steps = sorted((int(f.name) for f in (path / "checkpoints").iterdir()), reverse=True)
+    assert len(steps) == 3
+    _damage(path / "checkpoints" / str(steps[0]), how)
+    with pytest.warns(UserWarning, match=f"checkpoint at step {steps[0]}"):
+        run = tacthmc.resume(path)
+    assert run.num_steps == problem.NUM_STEPS
+    same(contents(path), contents(stored[1]))
+    for folder in (path / "checkpoints").iterdir():
+        _damage(folder, how)
+    before = contents(path)
+    with (
+        warnings.catch_warnings(),
+        pytest.raises(tacthmc.StoreError, match=r"no sound checkpoint.*tacthmc.load"),
+    ):
+        warnings.simplefilter("ignore")
+        tacthmc.resume(path, num_steps=9_000)
+    same(contents(path), before)
+
+
+@pytest.mark.parametrize("how", ["truncate", "flip"])
+def test_a_damaged_chunk(copy, how):
+    """It is named, what is not damaged can be read, and nothing is written after it."""
+    file = copy / "draws.zarr" / "posterior" / "b" / "c" / "0" / "0" / "0"
+    content = bytearray(file.read_bytes())
+    if how == "flip":
+        content[100] ^= 1
+        file.write_bytes(bytes(content))
+    else:
+        file.write_bytes(bytes(content[:1000]))
+    loaded = tacthmc.load(copy)
+    with pytest.raises(tacthmc.StoreError, match=re.escape("posterior/b")):
+        loaded.draws  # noqa: B018
+    assert loaded.draws_of(1, (0,)).shape == (2, loaded.num_draws)
+    with (
+        warnings.catch_warnings(),
+        pytest.raises(tacthmc.StoreError, match=re.escape("posterior/b")),
+    ):
+        warnings.simplefilter("ignore")
+        tacthmc.resume(copy, num_steps=9_000)
+
+
+def test_a_read_only_place():
+    with pytest.raises(tacthmc.StoreError, match="making the run's folder failed"):
+        problem.begin("/proc/tacthmc-run")
+
+
+def test_a_file_in_the_way(tmp_path):
+    (tmp_path / "run").write_text("")
+    with pytest.raises(tacthmc.StoreError, match="must name a folder"):
+        problem.begin(tmp_path / "run")
+
+
+def test_a_full_disk(tmp_path, stored):
+    """The run ends with a message; with room again it goes on as if nothing had been."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=900k", "tmpfs", small], capture_output=True
+    )
+    if mount.returncode:
+        pytest.skip("mounting a small file system is not allowed here")
+    try:
+        with pytest.raises(tacthmc.StoreError, match=r"the disk is full"):
+            problem.begin(small / "run")
+        subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
+        run = tacthmc.resume(small / "run")
+        assert run.num_steps == problem.NUM_STEPS
+        same(contents(small / "run"), contents(stored[1]))
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_without_tensorstore(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "tensorstore", None)
+    with pytest.raises(tacthmc.StoreError, match="pip install"):
+        problem.begin(tmp_path / "run")
+    assert arrays.CHUNK_BYTES
+    assert problem.begin(num_steps=800).num_steps == 800
+
+
+def test_functions_that_cannot_be_pickled(tmp_path):
+    path = tmp_path / "run"
+    lock = __import__("threading").Lock()
+
+    def energy(x):
+        with lock:
+            return 0.5 * jnp.sum(x**2)
+
+    target, sampler = tacthmc.potential(energy), tacthmc.sgnht(0.1)
+    with pytest.warns(UserWarning, match=r"resume\(folder, sampler=…, potential=…\)"):
+        run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), 500, store=path)
+    assert run.draws.shape == (1, 9, 2)
+    with pytest.raises(tacthmc.StoreError, match="give sampler= and potential="):
+        tacthmc.resume(path, num_steps=1_000)
+    assert tacthmc.resume(path, num_steps=1_000, sampler=sampler, potential=target).num_draws == 19
