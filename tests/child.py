@@ -41,7 +41,7 @@ def begin(path=None, num_steps=NUM_STEPS, **options):
         jax.random.key(3),
         tacthmc.tact(1e-3, keep_every=20),
         problem(),
-        {"w": jnp.zeros(3), "b": jnp.zeros(400)},
+        {"w": jnp.zeros(3), "b": jnp.zeros(30)},
         num_steps,
         2,
         num_warmup=400,

@@ -251,29 +251,3 @@ def test_divergence_names_xi():
     with pytest.warns(tacthmc.DivergedWarning, match="xi_step_size"):
         result = run(sampler, rough, jnp.zeros(2), 5000)
     assert result.failures[0].first in ("xi", "xi_thermostat")
-
-
-def test_interruption_returns_what_there_is(monkeypatch):
-    from tacthmc.run import sample as driver
-
-    calls = []
-    inner = driver._chunk
-
-    def interrupted(*args):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return inner(*args)
-
-    monkeypatch.setattr(driver, "CHUNK_INTERVALS", 2)
-    monkeypatch.setattr(driver, "_chunk", interrupted)
-    result = run(num_steps=1000, num_warmup=0)
-    assert result.interrupted
-    assert result.num_steps == 200
-    assert result.draws.shape[:2] == (1, 4)
-    assert "interrupted" in repr(result)
-    assert "interrupted" in str(result.summary())
-    calls.extend([1, 1])
-    calls[:] = calls[:2]
-    with pytest.raises(KeyboardInterrupt):
-        run(num_steps=1000, num_warmup=0)

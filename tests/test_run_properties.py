@@ -114,3 +114,31 @@ def test_an_epoch_visits_every_example_once():
     epochs = np.array(seen).reshape(5, 23)
     assert all(set(epoch) == set(range(23)) for epoch in epochs)
     assert not any(np.array_equal(epochs[0], epoch) for epoch in epochs[1:])
+
+
+def test_a_sweep_is_one_program():
+    """Chains with settings of their own: each is the run it would be with one setting for all."""
+    sizes = [0.005, 0.01, 0.02]
+    samplers = [SAMPLERS["tact"](size) for size in sizes]
+    swept = tacthmc.sample(jax.random.key(0), samplers, noisy(), start(), 100, num_warmup=0)
+    assert swept.num_chains == 3
+    assert [float(s.step_size) for s in swept.samplers] == pytest.approx(sizes)
+    for chain, sampler in enumerate(samplers):
+        alone = tacthmc.sample(jax.random.key(0), sampler, noisy(), start(), 100, 3, num_warmup=0)
+        same(swept.trace["energy"][chain, :2], alone.trace["energy"][chain, :2], 1e-3)
+    assert "plateau share" in str(swept.summary())
+    assert swept.thermostats == []
+
+
+def test_sweeps_that_are_none():
+    def run(samplers, chains=1):
+        return tacthmc.sample(jax.random.key(0), samplers, noisy(), start(), 100, chains)
+
+    with pytest.raises(ValueError, match=r"sampler\[1\] differs from sampler\[0\]"):
+        run([tacthmc.sgnht(0.1), tacthmc.sgnht(0.1, keep_every=7)])
+    with pytest.raises(ValueError, match=r"sampler\[1\] differs from sampler\[0\]"):
+        run([tacthmc.sgnht(0.1), tacthmc.sgld(0.1)])
+    with pytest.raises(ValueError, match="there are 2 samplers"):
+        run([tacthmc.sgnht(0.1), tacthmc.sgnht(0.2)], 3)
+    with pytest.raises(ValueError, match="empty list"):
+        run([])

@@ -231,7 +231,9 @@ def check_data(data: Any) -> int:
 
 def _like(new: Any, old: Any) -> Any:
     """The new model state, if it has the old one's structure, shapes and dtypes."""
-    kinds = [jax.tree.map(lambda x: (jnp.shape(x), jnp.result_type(x)), t) for t in (new, old)]
+    kinds = [
+        [(jnp.shape(x), jnp.result_type(x)) for x in jax.tree.leaves(tree)] for tree in (new, old)
+    ]
     if jax.tree.structure(new) != jax.tree.structure(old) or kinds[0] != kinds[1]:
         raise ValueError(
             "log_likelihood must return the new model state in the shape and dtypes of the old"

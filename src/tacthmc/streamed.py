@@ -1,7 +1,8 @@
 """Posteriors of data that do not fit on the device: batches come from a loader."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal
+from mmap import mmap
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -168,9 +169,44 @@ class HostBatches:
         self.key_data = np.asarray(jax.random.key_data(key))
         self.key_impl = str(jax.random.key_impl(key))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Memory-mapped files are kept as files, not as what is in them."""
+        return {**vars(self), "data": jax.tree.map(_as_file, self.data)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Open the files again."""
+        vars(self).update(state)
+        self.data = jax.tree.map(
+            lambda x: x.open() if isinstance(x, _File) else x,
+            state["data"],
+            is_leaf=lambda x: isinstance(x, _File),
+        )
+
     def __call__(self, chain: int) -> "ChainBatches":
         """The batches of one chain, without end."""
         return ChainBatches(self, chain)
+
+
+class _File(NamedTuple):
+    """Where a memory-mapped array lies."""
+
+    name: str
+    dtype: Any
+    offset: int
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+
+    def open(self) -> np.memmap:
+        """Map it again."""
+        return np.memmap(self.name, self.dtype, "r", self.offset, self.shape, self.order)
+
+
+def _as_file(leaf: Any) -> Any:
+    # Only an array that is a whole map: a view of one does not know where it begins.
+    if not isinstance(leaf, np.memmap) or not isinstance(leaf.base, mmap):
+        return leaf
+    order = "C" if leaf.flags.c_contiguous else "F"
+    return _File(str(leaf.filename), leaf.dtype, leaf.offset, leaf.shape, order)
 
 
 class ChainBatches:

@@ -127,7 +127,7 @@ class Drive:
     def _called_back(self, snapshot: Snapshot) -> bool:
         """Whether a callback wants to stop; one that fails loses nothing that was stored."""
         try:
-            wishes = [callback(snapshot) is True for callback in self._plan.callbacks]
+            wishes = [bool(callback(snapshot)) for callback in self._plan.callbacks]
         except Exception:
             self._outcome.interrupted = True
             self._finish()

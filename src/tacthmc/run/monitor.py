@@ -9,7 +9,17 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run after a chunk. A callback that returns True ends the run there, all saved."""
+    """A run after a chunk. A callback that returns True ends the run there, all saved.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    >>> def enough(snapshot):
+    ...     return snapshot.kept.min() >= 10
+    >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), target, jnp.zeros(2), 10**9,
+    ...                      num_warmup=0, callbacks=[enough])
+    >>> run.interrupted, run.num_draws >= 10
+    (True, True)
+    """
 
     step: int
     num_steps: int

@@ -89,7 +89,7 @@ def _free_energies(
 
 def _log_sum_exp(values: np.ndarray) -> np.ndarray:
     top = values.max(axis=-1, keepdims=True)
-    return np.log(np.exp(values - top).sum(axis=-1)) + top[..., 0]
+    return np.asarray(np.log(np.exp(values - top).sum(axis=-1)) + top[..., 0])
 
 
 def _log_mean_exp(values: np.ndarray) -> float:

@@ -7,7 +7,14 @@ from pathlib import Path
 
 
 class StoreError(RuntimeError):
-    """A run's folder cannot be made, written or read; the message says what to do."""
+    """A run's folder cannot be made, written or read; the message says what to do.
+
+    >>> import tacthmc
+    >>> tacthmc.load("no/such/run")
+    Traceback (most recent call last):
+    ...
+    tacthmc.store.errors.StoreError: no/such/run holds no run (there is no config.json in it)
+    """
 
 
 def needs(package: str) -> StoreError:

@@ -1,0 +1,125 @@
+"""Data that come from a loader: the same draws as resident data, and where a run goes on."""
+
+import grain
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tacthmc
+from tacthmc.run import feed, plan
+from tests.table import same
+
+KEY = jax.random.key(5)
+DATA = {
+    "x": np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32),
+    "y": np.random.default_rng(1).normal(size=50).astype(np.float32),
+}
+SAMPLER = tacthmc.tact(1e-3, keep_every=10)
+
+pytestmark = pytest.mark.xdist_group("streamed")
+
+
+def log_prior(w):
+    return -0.5 * jnp.sum(w**2)
+
+
+def log_likelihood(w, example):
+    return -0.5 * (example["y"] - jnp.dot(example["x"], w)) ** 2
+
+
+def run(potential, num_steps=400, **options):
+    return tacthmc.sample(
+        KEY, SAMPLER, potential, jnp.zeros(2), num_steps, 2, num_warmup=0, **options
+    )
+
+
+def streamed(loader):
+    return tacthmc.streamed(log_prior, log_likelihood, loader, 50)
+
+
+def pipeline(chain):
+    """A Grain pipeline of its own for each chain."""
+    rows = [{"x": DATA["x"][i], "y": DATA["y"][i]} for i in range(50)]
+    dataset = grain.MapDataset.source(rows).shuffle(seed=chain + 1).repeat().batch(8)
+    return dataset.to_iter_dataset()
+
+
+@pytest.mark.parametrize("batches", ["replacement", "epochs"])
+def test_the_same_indices_give_the_same_draws(batches):
+    resident = run(tacthmc.posterior(log_prior, log_likelihood, DATA, 7, batches=batches))
+    loaded = run(streamed(tacthmc.HostBatches(DATA, 7, KEY, batches)))
+    same(resident.trace["energy"][:, :5], loaded.trace["energy"][:, :5], 1e-4)
+    same(resident.trace["xi"][:, :5], loaded.trace["xi"][:, :5], 1e-4)
+
+
+def test_grain_and_chunks(monkeypatch):
+    """Each chain's own pipeline, in one chunk or in many."""
+    whole = run(streamed(pipeline))
+    monkeypatch.setattr(feed, "FEED_BYTES", 1)
+    monkeypatch.setattr(plan, "FEED_BYTES", 1)
+    pieces = run(streamed(pipeline))
+    for name in whole.trace:
+        assert np.array_equal(whole.trace[name], pieces.trace[name]), name
+    assert not np.array_equal(whole.trace["energy"][0], whole.trace["energy"][1])
+
+
+def test_chains_may_share_one_loader():
+    batches = [jax.tree.map(lambda x, i=i: x[10 * i : 10 * i + 10], DATA) for i in range(5)]
+    shared = run(streamed(batches))
+    alone = run(streamed(lambda chain: batches))
+    same(shared.trace["energy"][:, :5], alone.trace["energy"][:, :5], 1e-4)
+    assert shared.thermostats == []
+    assert "R-hat" in str(shared.summary())
+
+
+@pytest.mark.parametrize("kind", ["grain", "host", "list"])
+def test_a_run_goes_on_where_the_loader_was(kind, tmp_path):
+    """By its iterator's state, or by going through the batches that were used."""
+    loaders = {
+        "grain": pipeline,
+        "host": tacthmc.HostBatches(DATA, 7, KEY, "epochs"),
+        "list": [jax.tree.map(lambda x, i=i: x[7 * i : 7 * i + 7], DATA) for i in range(7)],
+    }
+    run(streamed(loaders[kind]), 200, store=tmp_path / "run")
+    longer = tacthmc.resume(tmp_path / "run", num_steps=400)
+    whole = run(streamed(loaders[kind]), 400)
+    for name in whole.trace:
+        assert np.array_equal(longer.trace[name], whole.trace[name]), name
+
+
+def test_memory_mapped_files_stay_files(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((100_000, 2), np.float32) + 1.0)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    potential = tacthmc.streamed(
+        log_prior,
+        lambda w, x: -0.5 * jnp.sum((x - w) ** 2),
+        tacthmc.HostBatches(mapped, 8, KEY),
+        100_000,
+    )
+    path = tmp_path / "run"
+    tacthmc.sample(KEY, tacthmc.sgld(1e-7), potential, jnp.zeros(2), 200, store=path)
+    assert (path / "program.pkl").stat().st_size < 50_000
+    assert tacthmc.resume(path, num_steps=400).num_steps == 400
+
+
+def test_loaders_that_cannot_be_used():
+    def batches(*sizes):
+        return [jax.tree.map(lambda x, n=n: x[:n], DATA) for n in sizes]
+
+    with pytest.raises(ValueError, match="all batches must be alike"):
+        run(streamed(batches(8, 8, 2)))
+    with pytest.raises(ValueError, match="cannot be started again"):
+        run(streamed(iter(batches(8, 8))))
+    with pytest.raises(ValueError, match="the loader has no batches"):
+        run(streamed([]))
+    with pytest.raises(TypeError, match="loader"):
+        streamed(3)
+    with pytest.raises(ValueError, match="no full-data energy"):
+        streamed(batches(8)).energy(jnp.zeros(2))
+    with pytest.raises(ValueError, match="draws no batches of its own"):
+        streamed(batches(8)).batch(KEY, jnp.zeros(2))
+    with pytest.raises(ValueError, match="mini-batch's energy would give wrong weights"):
+        run(streamed(batches(8)), keep="all")
+    with pytest.raises(ValueError, match="only 50 examples"):
+        tacthmc.HostBatches(DATA, 51, KEY)
