@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 READY := $(VENV)/ready-$(VERSION)
 
-.PHONY: install demo test test-slow lint types clean
+.PHONY: install demo test test-slow soak lint types clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -32,6 +32,9 @@ test: lint types
 
 test-slow: install
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow --record benchmarks/statistics.json tests
+
+soak: install
+	$(BIN)/python -m benchmarks.soak
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info

@@ -6,8 +6,12 @@ import platform
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
-# Each worker computes on its own core; small programs gain nothing from more threads.
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+# Each worker computes on its own core; small programs gain nothing from more threads. Eight
+# devices are simulated, of which all but the tests of meshes use one.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count=8",
+)
 
 import jax
 import pytest

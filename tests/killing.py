@@ -13,8 +13,8 @@ import numpy as np
 from tacthmc.store.folder import Folder
 
 
-def child(path, kill="", cache=None, seconds=None):
-    """Run the child; it ends by itself, or is killed after so many seconds."""
+def run_child(path, kill="", cache=None, seconds=None):
+    """Run the child; it ends by itself, or is killed after so many seconds: code and errors."""
     env = dict(os.environ)
     if cache is not None:
         env["JAX_COMPILATION_CACHE_DIR"] = str(cache)
@@ -32,10 +32,14 @@ def child(path, kill="", cache=None, seconds=None):
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGKILL)
         _, errors = process.communicate()
-    if seconds is None and not kill:
-        assert process.returncode == 0, errors
-    elif kill:
-        assert process.returncode == -signal.SIGKILL, errors
+        assert seconds is not None, errors
+    return process.returncode, errors
+
+
+def child(path, kill="", cache=None):
+    """Run the child to the place where it kills itself, or to its end; returns its messages."""
+    code, errors = run_child(path, kill, cache)
+    assert code == (-signal.SIGKILL if kill else 0), errors
     return errors
 
 

@@ -152,6 +152,14 @@ def test_another_format(copy):
         tacthmc.load(copy)
 
 
+def refused(path, why):
+    """It cannot go on, and says why."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        with pytest.raises(tacthmc.StoreError, match=why):
+            tacthmc.resume(path, num_steps=9_000)
+
+
 def _damage(folder, how):
     """Damage the largest file of a checkpoint's state."""
     files = [f for f in (folder / "state").rglob("*") if f.is_file()]
@@ -180,12 +188,7 @@ def test_a_damaged_checkpoint(stored, tmp_path, how):
     for folder in (path / "checkpoints").iterdir():
         _damage(folder, how)
     before = contents(path)
-    with (
-        warnings.catch_warnings(),
-        pytest.raises(tacthmc.StoreError, match=r"no sound checkpoint.*tacthmc.load"),
-    ):
-        warnings.simplefilter("ignore")
-        tacthmc.resume(path, num_steps=9_000)
+    refused(path, r"no sound checkpoint.*tacthmc.load")
     same(contents(path), before)
 
 
@@ -203,12 +206,7 @@ def test_a_damaged_chunk(copy, how):
     with pytest.raises(tacthmc.StoreError, match=re.escape("posterior/b")):
         loaded.draws  # noqa: B018
     assert loaded.draws_of(1, (0,)).shape == (2, loaded.num_draws)
-    with (
-        warnings.catch_warnings(),
-        pytest.raises(tacthmc.StoreError, match=re.escape("posterior/b")),
-    ):
-        warnings.simplefilter("ignore")
-        tacthmc.resume(copy, num_steps=9_000)
+    refused(copy, r"no sound checkpoint.*posterior/b")
 
 
 def test_a_read_only_place():
@@ -220,6 +218,24 @@ def test_a_file_in_the_way(tmp_path):
     (tmp_path / "run").write_text("")
     with pytest.raises(tacthmc.StoreError, match="must name a folder"):
         problem.begin(tmp_path / "run")
+
+
+def test_a_folder_with_other_things_in_it(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(tacthmc.StoreError, match=r"not empty \(there is 'thesis.tex'"):
+        problem.begin(tmp_path)
+    assert [f.name for f in tmp_path.iterdir() if f.name != "lock"] == ["thesis.tex"]
+
+
+def test_killed_before_it_had_begun(stored, copy):
+    """Without its config a folder holds no run: a new one begins there, not a mixture of two."""
+    (copy / "config.json").unlink()
+    (copy / "reached").unlink()
+    run = problem.begin(copy, num_steps=800)
+    assert run.num_steps == 800
+    assert tacthmc.load(copy).num_steps == 800
+    steps = sorted(int(f.name) for f in (copy / "checkpoints").iterdir())
+    assert steps == [0, 400, 800]
 
 
 def test_a_full_disk(tmp_path, stored):

@@ -89,7 +89,9 @@ def test_summary_and_predictions_respect_the_weights(runs):
     assert parameter.rhat < 1.1
     assert "of all temperatures, weighted" in str(every.summary())
     share = every.expectation(lambda x: (jnp.abs(x[0]) < 2).astype(jnp.float32))
-    assert np.isclose(share, np.average(np.abs(every.draws[..., 0]) < 2, weights=weights), atol=1e-5)
+    assert np.isclose(
+        share, np.average(np.abs(every.draws[..., 0]) < 2, weights=weights), atol=1e-5
+    )
     for loaded in (stored, tacthmc.load(stored.path)):
         assert np.array_equal(loaded.log_weights, every.log_weights)
         assert np.isclose(loaded.expectation(lambda x: x[0]), mean, atol=1e-4)

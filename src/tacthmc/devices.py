@@ -14,8 +14,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 CHAINS, BATCH = "chains", "batch"
 
 
-def checked_mesh(mesh: Mesh, num_chains: int, batch_size: int | None) -> Mesh:
-    """The mesh with axes that the compiler spreads over, if the sizes fit it."""
+def checked_mesh(mesh: Mesh, num_chains: int) -> Mesh:
+    """The mesh with axes that the compiler spreads over, if the chains fit it."""
     unknown = set(mesh.axis_names) - {CHAINS, BATCH}
     if unknown or not mesh.axis_names:
         raise ValueError(
@@ -28,12 +28,21 @@ def checked_mesh(mesh: Mesh, num_chains: int, batch_size: int | None) -> Mesh:
             f"num_chains ({num_chains}) must be a multiple of the mesh's 'chains' axis"
             f" ({sizes[CHAINS]})"
         )
-    if batch_size is not None and batch_size % sizes.get(BATCH, 1):
-        raise ValueError(
-            f"batch_size ({batch_size}) must be a multiple of the mesh's 'batch' axis"
-            f" ({sizes[BATCH]})"
-        )
     return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
+
+
+def check_batch(mesh: Mesh | None, batch_size: int | None) -> None:
+    """Refuse batches that cannot be spread evenly over the mesh."""
+    ways = 1 if mesh is None else dict(mesh.shape).get(BATCH, 1)
+    if batch_size is not None and batch_size % ways:
+        raise ValueError(
+            f"batch_size ({batch_size}) must be a multiple of the mesh's 'batch' axis ({ways})"
+        )
+
+
+def _over(*names: str | None) -> PartitionSpec:
+    """Leading axes over these axes of the mesh; no name at all also suits scalars."""
+    return PartitionSpec(*names) if any(names) else PartitionSpec()
 
 
 def axis(mesh: Mesh | None, name: str) -> str | None:
@@ -52,7 +61,7 @@ def arranged(tree: Any, name: str | None) -> Any:
     """Spread arrays' leading axis over an axis of the ambient mesh; without a mesh, as they are."""
     if not jax.sharding.get_abstract_mesh().axis_names:
         return tree
-    return jax.lax.with_sharding_constraint(tree, PartitionSpec(name))
+    return jax.lax.with_sharding_constraint(tree, _over(name))
 
 
 def place(mesh: Mesh | None, tree: Any, *axes: str | None) -> Any:
@@ -63,7 +72,7 @@ def place(mesh: Mesh | None, tree: Any, *axes: str | None) -> Any:
     """
     if mesh is None:
         return jax.tree.map(jnp.asarray, tree)
-    sharding = NamedSharding(mesh, PartitionSpec(*axes))
+    sharding = NamedSharding(mesh, _over(*axes))
 
     def placed(leaf: Any) -> Any:
         if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:

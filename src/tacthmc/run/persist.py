@@ -196,20 +196,21 @@ class StoreWriter:
         if whole.full_energy is not None:
             write("sample_stats/full_energy", where, whole.full_energy)
 
-    def check_end(self) -> None:
-        """See whether the last rows can be read: going on means to write after them."""
-        for path, spec in self.folder.specs.items():
-            if spec.grows == "row" and self.rows:
-                self.folder.read(path, np.s_[:, self.rows - 1])
-            elif spec.grows == "draw" and spec.num_chains:
-                for chain in self._mine:
-                    if self.counts[chain]:
-                        self.folder.read(path, np.s_[chain, int(self.counts[chain]) - 1])
-
     def close(self) -> None:
         """Wait for the last checkpoint and let the folder go."""
         self.checkpoints.close()
         self.folder.close()
+
+
+def check_end(folder: Folder, counts: list[int], rows: int) -> None:
+    """See whether the last rows can be read: to go on means to write after them."""
+    for path, spec in folder.specs.items():
+        if spec.grows == "row" and rows:
+            folder.read(path, np.s_[:, rows - 1])
+        elif spec.grows == "draw" and spec.num_chains:
+            for chain, count in enumerate(counts):
+                if count:
+                    folder.read(path, np.s_[chain, count - 1])
 
 
 def take(filled: Filled, count: int, mesh: Mesh | None, stored: bool) -> tuple[Any, list[Kept]]:

@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from tacthmc import checks
-from tacthmc.devices import checked_mesh, place
+from tacthmc.devices import check_batch, checked_mesh, place
 from tacthmc.keys import chain_keys
 from tacthmc.part import PartPotential
 from tacthmc.potential import Potential
@@ -21,6 +21,7 @@ from tacthmc.run.chains import traced, unstacked
 from tacthmc.run.chunk import Chain, Shape
 from tacthmc.run.failure import Failure
 from tacthmc.run.feed import Feeder
+from tacthmc.run.persist import check_end
 from tacthmc.run.plan import Callback, Plan, batch_size, without_source
 from tacthmc.run.result import Run
 from tacthmc.run.sample import check_checkpoints
@@ -122,8 +123,7 @@ def _resumed(
         callbacks=tuple(callbacks),
     )
     if mesh is not None:
-        mesh = checked_mesh(mesh, plan.num_chains, batch_size(plan.potential))
-        plan = replace(plan, mesh=mesh)
+        plan = replace(plan, mesh=checked_mesh(mesh, plan.num_chains))
     plan = plan.placed()
     shapes = read_structure(folder.path)["chains"]
     chains, notes = _newest(folder, plan, shapes)
@@ -143,6 +143,7 @@ def _resumed(
     feeder = None
     if plan.source is not None:
         feeder = Feeder(plan.source, plan.num_chains, plan.keep_every, plan.mesh, notes["places"])
+    check_batch(plan.mesh, feeder.batch_size if feeder else batch_size(plan.potential))
     numbers = jnp.arange(plan.num_chains)
     keys = jax.vmap(chain_keys, in_axes=(None, 0))(_key(config), numbers)[1]
     keys = place(plan.mesh, keys, plan.spmd)
@@ -199,6 +200,8 @@ def _newest(folder: Folder, plan: Plan, shapes: Chain) -> tuple[Chain, dict[str,
         for step in steps:
             try:
                 found = checkpoints.restore(step, like(plan, shapes))
+                if folder.lock is not None:
+                    check_end(folder, found[1]["counts"], found[1]["rows"])
             except StoreError as error:
                 reasons.append(str(error))
                 warnings.warn(f"{folder.path}: {error}; trying an older one", stacklevel=4)

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from tacthmc import checks
-from tacthmc.devices import checked_mesh
+from tacthmc.devices import check_batch, checked_mesh
 from tacthmc.part import part
 from tacthmc.potential import Potential
 from tacthmc.run.chains import stacked, traced
@@ -105,12 +105,12 @@ def sample(
         potential, init = part(potential, init, sampled)
     whole_potential = potential
     potential, source = without_source(potential)
+    if mesh is not None:
+        mesh = checked_mesh(mesh, num_chains)
     feeder = None
     if source is not None:
         feeder = Feeder(source, num_chains, sampler.keep_every, mesh, None)
-    if mesh is not None:
-        size = feeder.batch_size if feeder else batch_size(potential)
-        mesh = checked_mesh(mesh, num_chains, size)
+    check_batch(mesh, feeder.batch_size if feeder else batch_size(potential))
     fed = feeder.example if feeder else None
     positions = chain_positions(potential, init, num_chains, init_per_chain, fed)
     check_start(potential, positions, key, fed)

@@ -120,7 +120,8 @@ def like(plan: Plan, shapes: Chain) -> Chain:
         if plan.mesh is None:
             sharding: Any = SingleDeviceSharding(jax.devices()[0])
         else:
-            sharding = NamedSharding(plan.mesh, PartitionSpec(name))
+            spec = PartitionSpec(name) if name else PartitionSpec()
+            sharding = NamedSharding(plan.mesh, spec)
         return jax.tree.map(
             lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=sharding), part
         )
@@ -157,8 +158,6 @@ def recorded(
             driver.first_commit()
             if jax.process_index() == 0:
                 folder.seal()
-        else:
-            writer.check_end()
         outcome = driver.run()
     finally:
         if writer is not None:

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shutil
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +17,7 @@ from tacthmc.store.errors import StoreError, writing
 from tacthmc.store.lock import Lock
 
 FORMAT = 1
+UNFINISHED = {"draws.zarr", "checkpoints", "program.pkl", "shapes.pkl", "config.json.part"}
 RECTANGLES = ("posterior", "sample_stats", "model_state")
 
 
@@ -62,16 +64,22 @@ class Folder:
                 raise StoreError(f"{path} is a file; store must name a folder")
             path.mkdir(parents=True, exist_ok=True)
             lock = Lock(path, process)
-            config = {
-                "format": FORMAT,
-                "versions": versions(),
-                "created": now(),
-                **config,
-                "arrays": [asdict(spec) for spec in specs],
-            }
-            folder = cls(path, config, lock)
-            if process == 0:
-                folder.publish({}, {"steps": 0, "finished": False})
+            try:
+                if process == 0:
+                    _clear_unfinished(path)
+                config = {
+                    "format": FORMAT,
+                    "versions": versions(),
+                    "created": now(),
+                    **config,
+                    "arrays": [asdict(spec) for spec in specs],
+                }
+                folder = cls(path, config, lock)
+                if process == 0:
+                    folder.publish({}, {"steps": 0, "finished": False})
+            except BaseException:
+                lock.release()
+                raise
         return folder
 
     def seal(self) -> None:
@@ -170,6 +178,19 @@ class Folder:
             return step
         text = file.read_text() if file.exists() else ""
         return int(text) if text.isdigit() else 0
+
+
+def _clear_unfinished(path: Path) -> None:
+    """Take away what a run left that was killed before it had begun; anything else is refused."""
+    found = {e.name for e in path.iterdir() if e.name.partition(".")[0] != "lock"}
+    if found - UNFINISHED:
+        raise StoreError(
+            f"{path} is not empty (there is {sorted(found - UNFINISHED)[0]!r} in it): store must"
+            " name a new folder"
+        )
+    for name in found:
+        entry = path / name
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
 def _spec(fields: dict[str, Any]) -> ArraySpec:

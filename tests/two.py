@@ -1,0 +1,49 @@
+"""One of two processes of a run: ``python -m tests.two NUMBER PORT FOLDER``."""
+
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import tacthmc
+
+NUMBER = int(sys.argv[1]) if __name__ == "__main__" else 0
+AXES = ("chains", "batch")
+
+
+def arrangements():
+    """Chains over processes; and batches over processes, each holding a part of every one."""
+    devices = np.array(jax.devices())
+    return {
+        "chains": jax.sharding.Mesh(devices.reshape(4, 2), AXES),
+        "batch": jax.sharding.Mesh(devices.reshape(2, 4).T, AXES),
+    }
+
+
+def main():
+    jax.config.update("jax_num_cpu_devices", 4)
+    jax.distributed.initialize(f"127.0.0.1:{sys.argv[2]}", 2, NUMBER)
+    # Makes arrays when it is imported, which must not be before the processes are joined.
+    from tests import test_devices as here
+
+    folder = Path(sys.argv[3])
+    assert jax.process_count() == 2
+    for name, mesh in arrangements().items():
+        run = here.run(mesh=mesh, store=folder / name, checkpoint_steps=100)
+        held = {s.index[0].indices(4)[:2] for s in run.state.tempering.xi.addressable_shards}
+        print(name, "holds chains", sorted(held), "batch columns", _columns(mesh))
+        longer = tacthmc.resume(folder / name, num_steps=400, mesh=mesh)
+        assert longer.num_steps == 400
+    loader = here.run(potential=here.loaded(), mesh=arrangements()["batch"])
+    np.save(folder / f"loaded{NUMBER}.npy", loader.trace["energy"])
+    print("done")
+
+
+def _columns(mesh):
+    here = np.vectorize(lambda d: d.process_index == NUMBER)(mesh.devices)
+    return np.flatnonzero(here.any(axis=0)).tolist()
+
+
+if __name__ == "__main__":
+    main()
