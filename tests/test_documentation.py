@@ -33,8 +33,9 @@ def test_docstrings(name):
     assert failed == 0
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/scaling.md"])
-def test_pages(page, capsys):
+@pytest.mark.parametrize("page", ["README.md", "docs/scaling.md", "docs/runs.md"])
+def test_pages(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
     assert blocks
     scope = {}

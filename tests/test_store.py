@@ -98,6 +98,17 @@ def test_a_reader_sees_whole_rectangles_while_the_run_goes_on(tmp_path, monkeypa
     assert max(seen) > min(seen)
 
 
+def test_pictures(stored):
+    import matplotlib.pyplot as plt
+
+    _, path, _ = stored
+    loaded = tacthmc.load(path)
+    assert len(loaded.plot_xi().lines) == 2
+    assert [ax.get_xlabel() for ax in loaded.plot_draws(count=2)] == ["b[0]", "b[1]"]
+    assert loaded.plot_free_energy().get_xlabel() == "ξ"
+    plt.close("all")
+
+
 def test_longer(stored, copy):
     """A finished run made longer is the run that was long from the start."""
     longer = tacthmc.resume(copy, num_steps=10_000)

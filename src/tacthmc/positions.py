@@ -5,12 +5,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, DTypeLike, Float
 
-from tacthmc._typing import Draws, Position, PRNGKey
+from tacthmc._typing import Position, PRNGKey
 
 
-def dimension(position: Position | Draws) -> int:
+def dimension(position: Any) -> int:
     """The number of scalars in a position."""
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(position))
 
@@ -19,6 +20,18 @@ def leaf_names(position: Any) -> list[str]:
     """A readable name for each leaf; ``theta`` where the position is a single array."""
     paths = jax.tree_util.tree_leaves_with_path(position)
     return [jax.tree_util.keystr(path, simple=True, separator=".") or "theta" for path, _ in paths]
+
+
+def scalar_names(position: Any, most: int) -> list[tuple[int, tuple[int, ...], str]]:
+    """The first scalars of a position: leaf, index in it, and a name for people."""
+    found: list[tuple[int, tuple[int, ...], str]] = []
+    leaves = zip(leaf_names(position), jax.tree.leaves(position), strict=True)
+    for number, (name, leaf) in enumerate(leaves):
+        for i in range(min(math.prod(leaf.shape), most - len(found))):
+            index = tuple(int(k) for k in np.unravel_index(i, leaf.shape))
+            label = f"{name}[{','.join(map(str, index))}]" if index else name
+            found.append((number, index, label))
+    return found
 
 
 def scalar_dtype(position: Position) -> jnp.dtype:

@@ -18,7 +18,7 @@ from tacthmc.bias_file import save_bias
 from tacthmc.diagnostics import Law, flatness, thermostat_laws
 from tacthmc.family import Langevin
 from tacthmc.noise import measure_noise
-from tacthmc.positions import leaf_names
+from tacthmc.positions import leaf_names, scalar_names
 from tacthmc.potential import Potential, innermost
 from tacthmc.run.exchange import export, open_store
 from tacthmc.run.failure import Failure
@@ -328,6 +328,24 @@ class Run:
 
         chains = [self.free_energy(chain) for chain in range(self.num_chains)]
         return plot_free_energy(self.free_energy(), chains, ax)
+
+    def plot_xi(self, ax: Any = None) -> Any:
+        """Plot ξ over time, one line a chain, the plateau shaded; returns Matplotlib's axes."""
+        from tacthmc.plots import plot_xi
+
+        coupling = self.tempered_sampler().coupling
+        wall, plateau = float(coupling.wall), float(coupling.wall * coupling.efficiency)
+        return plot_xi(self.trace["step"], self.trace["xi"], plateau, wall, ax)
+
+    def plot_draws(self, ax: Any = None, count: int = 4) -> Any:
+        """Histograms of the first ``count`` scalars, chain by chain; returns Matplotlib's axes."""
+        from tacthmc.plots import plot_draws
+
+        checks.whole("count", count, 1)
+        chosen = scalar_names(self.some_draw_shapes(), count)
+        values = [self.draws_of(leaf, index) for leaf, index, _ in chosen]
+        weights = np.exp(self.log_weights) if self.keep_all else None
+        return plot_draws([name for _, _, name in chosen], values, weights, ax)
 
     def __repr__(self) -> str:
         """One line."""

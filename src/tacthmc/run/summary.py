@@ -1,15 +1,13 @@
 """A run in numbers and in words."""
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-import jax
 import numpy as np
 
 from tacthmc.diagnostics import Law
 from tacthmc.family import Langevin
-from tacthmc.positions import leaf_names
+from tacthmc.positions import dimension, scalar_names
 from tacthmc.run.exchange import arviz_is_there, ess, mean_ess, rhat
 from tacthmc.run.weights import influence, weighted_mean, weighted_rhat, weighted_sd
 
@@ -116,19 +114,13 @@ def summarise(run: "Run") -> Summary:
 
 
 def _parameters(run: "Run") -> tuple[list[Parameter], int]:
-    rows: list[Parameter] = []
-    total, there = 0, arviz_is_there()
     weights = np.exp(run.log_weights) if run.keep_all else None
-    one = run.some_draw_shapes()
-    for number, (name, leaf) in enumerate(zip(leaf_names(one), jax.tree.leaves(one), strict=True)):
-        size = math.prod(leaf.shape)
-        total += size
-        for i in range(min(size, SHOWN - len(rows))):
-            index = tuple(int(k) for k in np.unravel_index(i, leaf.shape))
-            label = f"{name}[{','.join(map(str, index))}]" if index else name
-            values = np.asarray(run.draws_of(number, index), float)
-            rows.append(_parameter(label, values, weights, there))
-    return rows, total
+    one, there = run.some_draw_shapes(), arviz_is_there()
+    rows = [
+        _parameter(name, np.asarray(run.draws_of(leaf, index), float), weights, there)
+        for leaf, index, name in scalar_names(one, SHOWN)
+    ]
+    return rows, dimension(one)
 
 
 def _parameter(name: str, values: np.ndarray, weights: np.ndarray | None, there: bool) -> Parameter:
