@@ -14,14 +14,15 @@ from tacthmc.devices import arranged
 from tacthmc.keys import chain_keys
 from tacthmc.potential import Potential
 from tacthmc.run.chunk import Chain, Filled, Limits, Shape, chain_axes, run_intervals, start_chain
+from tacthmc.run.packing import fingerprint, pack, unpack
 from tacthmc.samplers.base import Sampler
 
 
-def spread_over(axes: Chain, chains: Chain, name: str | None, put: Any = arranged) -> Chain:
+def spread_over(axes: Chain, chains: Chain, name: str | None) -> Chain:
     """Each part of the chains over the mesh's axis of chains, common parts everywhere."""
 
     def spread(axis: int | None, part: Any) -> Any:
-        return put(part, None if axis is None else name)
+        return arranged(part, None if axis is None else name)
 
     return jax.tree.map(spread, axes, chains, is_leaf=lambda x: x is None)
 
@@ -129,3 +130,18 @@ def unstacked(sampler: Sampler, num_chains: int, swept: bool) -> list[Sampler]:
         jax.tree.map(lambda x, c=chain: x[c] if eqx.is_array(x) else x, sampler)
         for chain in range(num_chains)
     ]
+
+
+@partial(eqx.filter_jit, donate="none")
+def pack_chains(potential: Potential, chains: Chain, spmd: str | None) -> tuple[Array, Array]:
+    """A state as words, and their fingerprint."""
+    words = pack(potential, chains, spmd)
+    return words, fingerprint(words)
+
+
+@partial(eqx.filter_jit, donate="none")
+def unpack_chains(
+    potential: Potential, words: Array, like: Chain, spmd: str | None
+) -> tuple[Chain, Array]:
+    """The state that words stand for, and their fingerprint."""
+    return unpack(potential, words, like, spmd), fingerprint(words)

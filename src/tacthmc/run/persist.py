@@ -9,7 +9,9 @@ from jax.sharding import Mesh
 
 from tacthmc.devices import local_chains, local_rows, on_every_host
 from tacthmc.positions import leaf_names
+from tacthmc.run.chains import pack_chains
 from tacthmc.run.chunk import Chain, Filled, Kept
+from tacthmc.run.plan import Plan
 from tacthmc.run.record import STATISTICS, columns_of
 from tacthmc.store.arrays import ArraySpec, tensorstore
 from tacthmc.store.checkpoint import Checkpoints
@@ -85,15 +87,14 @@ def array_specs(filled: Filled, chains: Chain, num_chains: int, shards: int) -> 
 class StoreWriter:
     """Takes in chunks, and commits: every row so far, then a checkpoint that agrees with them."""
 
-    def __init__(
-        self, folder: Folder, mesh: Mesh | None, num_steps: int, notes: dict[str, Any] | None
-    ):
+    def __init__(self, folder: Folder, plan: Plan, notes: dict[str, Any] | None):
         """``notes`` are those of the checkpoint that the run goes on from, if it does."""
         notes = notes or {}
         self.folder, self.checkpoints = folder, Checkpoints(folder.path)
-        self._mesh, self._num_steps = mesh, num_steps
+        self._plan, self._mesh = plan, plan.mesh
+        self._num_steps = plan.intervals * plan.keep_every
         self._num_chains = folder.config["num_chains"]
-        self._mine = local_chains(mesh, self._num_chains)
+        self._mine = local_chains(plan.mesh, self._num_chains)
         self.counts = np.array(notes.get("counts", [0] * self._num_chains), int)
         self.rows = int(notes.get("rows", 0))
         self._written, self._rows_written = self.counts.copy(), self.rows
@@ -120,14 +121,16 @@ class StoreWriter:
             multihost_utils.sync_global_devices("tacthmc: rows are written")
         if jax.process_index() == 0:
             self._publish(steps, notes, finished)
+        words, fingerprint = pack_chains(self._plan.potential, chains, self._plan.spmd)
         notes = {
             **notes,
+            "fingerprint": int(fingerprint),
             "counts": self.counts.tolist(),
             "rows": self.rows,
             "commits": self._commits,
             "steps": steps,
         }
-        self.checkpoints.save(steps, chains, notes)
+        self.checkpoints.save(steps, words, notes)
 
     def _publish(self, steps: int, notes: dict[str, Any], finished: bool) -> None:
         whole = int(self.counts.min()), self.rows

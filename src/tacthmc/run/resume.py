@@ -25,7 +25,7 @@ from tacthmc.run.persist import check_end
 from tacthmc.run.plan import Callback, Plan, batch_size, without_source
 from tacthmc.run.result import Run
 from tacthmc.run.sample import check_checkpoints
-from tacthmc.run.session import like, recorded, stored_record
+from tacthmc.run.session import recorded, restored, stored_record
 from tacthmc.samplers.base import Sampler
 from tacthmc.store.checkpoint import Checkpoints
 from tacthmc.store.errors import StoreError
@@ -199,7 +199,7 @@ def _newest(folder: Folder, plan: Plan, shapes: Chain) -> tuple[Chain, dict[str,
         reasons = []
         for step in steps:
             try:
-                found = checkpoints.restore(step, like(plan, shapes))
+                found = restored(checkpoints, step, plan, shapes)
                 if folder.lock is not None:
                     check_end(folder, found[1]["counts"], found[1]["rows"])
             except StoreError as error:

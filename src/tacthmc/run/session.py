@@ -14,8 +14,8 @@ from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 from tacthmc.devices import place
 from tacthmc.part import PartPotential
 from tacthmc.potential import Potential
-from tacthmc.run.chains import run_chunk, spread_over, start_chains, unstacked
-from tacthmc.run.chunk import Chain, Filled, Limits, chain_axes
+from tacthmc.run.chains import pack_chains, run_chunk, start_chains, unpack_chains, unstacked
+from tacthmc.run.chunk import Chain, Filled, Limits
 from tacthmc.run.drive import Drive, Outcome
 from tacthmc.run.failure import DivergedWarning
 from tacthmc.run.feed import Feeder
@@ -23,6 +23,8 @@ from tacthmc.run.persist import StoreWriter, array_specs
 from tacthmc.run.plan import Plan
 from tacthmc.run.record import Record, StoredRecord
 from tacthmc.run.result import Run
+from tacthmc.store.checkpoint import Checkpoints
+from tacthmc.store.errors import StoreError
 from tacthmc.store.folder import Folder, device_name
 from tacthmc.store.program import data_specs, observed, read_structure, write_program
 
@@ -113,20 +115,22 @@ def new_folder(
     return folder
 
 
-def like(plan: Plan, shapes: Chain) -> Chain:
-    """The chains' shapes with the place where each part is to lie."""
-
-    def put(part: Any, name: str | None) -> Any:
-        if plan.mesh is None:
-            sharding: Any = SingleDeviceSharding(jax.devices()[0])
-        else:
-            spec = PartitionSpec(name) if name else PartitionSpec()
-            sharding = NamedSharding(plan.mesh, spec)
-        return jax.tree.map(
-            lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=sharding), part
-        )
-
-    return spread_over(chain_axes(plan.potential), shapes, plan.spmd, put)
+def restored(
+    checkpoints: Checkpoints, step: int, plan: Plan, shapes: Chain
+) -> tuple[Chain, dict[str, Any]]:
+    """A checkpoint's state where the plan wants it, and its notes; raises where it is damaged."""
+    sharding: Any = SingleDeviceSharding(jax.devices()[0])
+    if plan.mesh is not None:
+        spec = PartitionSpec(plan.spmd) if plan.spmd else PartitionSpec()
+        sharding = NamedSharding(plan.mesh, spec)
+    words = eqx.filter_eval_shape(pack_chains, plan.potential, shapes, None)[0]
+    like = jax.ShapeDtypeStruct(words.shape, words.dtype, sharding=sharding)
+    with nullcontext() if plan.mesh is None else jax.set_mesh(plan.mesh):
+        found, notes = checkpoints.restore(step, like)
+        chains, fingerprint = unpack_chains(plan.potential, found, shapes, plan.spmd)
+    if int(fingerprint) != notes["fingerprint"]:
+        raise StoreError(f"the checkpoint at step {step} is damaged: its checksum differs")
+    return chains, notes
 
 
 def recorded(
@@ -143,7 +147,7 @@ def recorded(
     writer = None
     before = notes or {"done": 0, "seconds": 0.0, "compile_seconds": 0.0}
     try:
-        writer = StoreWriter(folder, plan.mesh, plan.intervals * plan.keep_every, notes)
+        writer = StoreWriter(folder, plan, notes)
         driver = Drive(
             plan,
             keys,
