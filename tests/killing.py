@@ -63,7 +63,11 @@ def contents(path):
         if spec.grows == "draw" and spec.num_chains:
             for chain, count in enumerate(status["counts"]):
                 arrays[f"{name}[{chain}]"] = folder.read(name, np.s_[chain, :count])
-        elif spec.num_chains:
+        elif spec.num_chains or spec.group in ("posterior", "observed_data"):
+            draws = min(status["counts"])
+            if spec.grows == "draw":
+                arrays[name] = folder.read(name, np.s_[:draws])
+                continue
             where = np.s_[:, : status["rows"]] if spec.grows else ...
             arrays[name] = folder.read(name, where)
     return arrays

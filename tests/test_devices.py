@@ -97,7 +97,8 @@ def test_company_changes_nothing(alone):
 def test_a_store_goes_on_with_other_devices(tmp_path):
     mesh = jax.make_mesh((4, 2), ("chains", "batch"))
     run(100, mesh=mesh, store=tmp_path / "run")
-    longer = tacthmc.resume(tmp_path / "run", num_steps=200)
+    with pytest.warns(tacthmc.OtherVersionWarning, match="mesh .* → None"):
+        longer = tacthmc.resume(tmp_path / "run", num_steps=200)
     alike(longer, run(200), 10)
     again = tacthmc.resume(tmp_path / "run", num_steps=300, mesh=mesh)
     assert np.array_equal(again.trace["energy"][:, :20], longer.trace["energy"])

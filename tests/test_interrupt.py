@@ -34,7 +34,7 @@ def short_chunks(monkeypatch):
 
 
 @pytest.mark.parametrize("stored", [False, True])
-def test_once(stored, tmp_path, capsys):
+def test_once(stored, tmp_path, capfd):
     """After the chunk; everything is there, and a stored run can go on."""
     path, snapshots = tmp_path / "run" if stored else None, []
 
@@ -44,7 +44,7 @@ def test_once(stored, tmp_path, capsys):
             os.kill(os.getpid(), signal.SIGINT)
 
     stopped = run(store=path, callbacks=[interrupt])
-    assert "Ctrl-C again" in capsys.readouterr().err
+    assert "Ctrl-C again" in capfd.readouterr().err
     assert stopped.interrupted
     assert stopped.num_steps >= snapshots[-1].step
     assert stopped.num_draws * 50 == stopped.num_steps

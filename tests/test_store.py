@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.store import arrays
 from tacthmc.store.lock import Lock
 from tests import child as problem
 from tests.killing import contents, same
@@ -69,7 +68,8 @@ def test_xarray_and_arviz_open_it_lazily(stored):
     assert np.array_equal(tree["posterior"]["draw"], np.arange(memory.num_draws))
     assert np.array_equal(tree["trace"]["xi"], memory.trace["xi"])
     assert np.array_equal(tree["observed_data"]["data"], run.potential.data)
-    assert set(tree["bias"]) >= {"visits"} or tree["bias"]
+    table = memory.state.tempering.bias
+    assert np.array_equal(tree["bias"]["visits"], table.visits)
     exported, in_memory = run.to_arviz(), memory.to_arviz()
     for group in ("posterior", "sample_stats", "observed_data"):
         for name in in_memory[group]:
@@ -203,12 +203,24 @@ def test_a_damaged_checkpoint(stored, tmp_path, how):
     same(contents(path), before)
 
 
-@pytest.mark.parametrize("how", ["truncate", "flip"])
+def test_a_damaged_last_checkpoint_is_replaced(copy):
+    """Once: the steps after the one before it are computed again, and then it is there."""
+    _damage(copy / "checkpoints" / "8000", "flip")
+    with pytest.warns(UserWarning, match="checkpoint at step 8000"):
+        tacthmc.resume(copy)
+    assert (copy / "damaged" / "checkpoints" / "8000").is_dir()
+    assert int(tacthmc.load(copy).state.step[0]) == 8_000
+    tacthmc.resume(copy)
+
+
+@pytest.mark.parametrize("how", ["truncate", "flip", "remove"])
 def test_a_damaged_chunk(copy, how):
     """It is named, what is not damaged can be read, and nothing is written after it."""
     file = copy / "draws.zarr" / "posterior" / "b" / "c" / "0" / "0" / "0"
     content = bytearray(file.read_bytes())
-    if how == "flip":
+    if how == "remove":
+        file.unlink()
+    elif how == "flip":
         content[100] ^= 1
         file.write_bytes(bytes(content))
     else:
@@ -235,13 +247,23 @@ def test_a_folder_with_other_things_in_it(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with pytest.raises(tacthmc.StoreError, match=r"not empty \(there is 'thesis.tex'"):
         problem.begin(tmp_path)
-    assert [f.name for f in tmp_path.iterdir() if f.name != "lock"] == ["thesis.tex"]
+    assert [f.name for f in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_folders_of_the_same_names_are_not_taken_for_a_run(tmp_path, copy):
+    """Neither somebody's own checkpoints nor a run without its config are taken away."""
+    (tmp_path / "mine" / "checkpoints").mkdir(parents=True)
+    (copy / "config.json").unlink()
+    for folder in (tmp_path / "mine", copy):
+        before = sorted(f.name for f in folder.iterdir())
+        with pytest.raises(tacthmc.StoreError, match="not empty"):
+            problem.begin(folder)
+        assert sorted(f.name for f in folder.iterdir()) == before
 
 
 def test_killed_before_it_had_begun(stored, copy):
     """Without its config a folder holds no run: a new one begins there, not a mixture of two."""
-    (copy / "config.json").unlink()
-    (copy / "reached").unlink()
+    (copy / "config.json").rename(copy / "beginning")
     run = problem.begin(copy, num_steps=800)
     assert run.num_steps == 800
     assert tacthmc.load(copy).num_steps == 800
@@ -273,7 +295,6 @@ def test_without_tensorstore(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tensorstore", None)
     with pytest.raises(tacthmc.StoreError, match="pip install"):
         problem.begin(tmp_path / "run")
-    assert arrays.CHUNK_BYTES
     assert problem.begin(num_steps=800).num_steps == 800
 
 
@@ -286,9 +307,100 @@ def test_functions_that_cannot_be_pickled(tmp_path):
             return 0.5 * jnp.sum(x**2)
 
     target, sampler = tacthmc.potential(energy), tacthmc.sgnht(0.1)
-    with pytest.warns(UserWarning, match=r"resume\(folder, sampler=…, potential=…\)"):
+    with pytest.warns(tacthmc.NotPortableWarning, match=r"resume\(folder, sampler=…, potential=…"):
         run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), 500, store=path)
     assert run.draws.shape == (1, 9, 2)
     with pytest.raises(tacthmc.StoreError, match="give sampler= and potential="):
         tacthmc.resume(path, num_steps=1_000)
-    assert tacthmc.resume(path, num_steps=1_000, sampler=sampler, potential=target).num_draws == 19
+    # Draws can be read all the same.
+    loaded = tacthmc.load(path)
+    assert np.array_equal(loaded.draws, run.draws)
+    assert "R-hat" in str(loaded.summary())
+    with pytest.raises(tacthmc.StoreError, match="give sampler= and potential="):
+        loaded.sampler  # noqa: B018
+
+    def more(sampler):
+        return tacthmc.resume(path, num_steps=1_000, sampler=sampler, potential=target)
+
+    with pytest.raises(ValueError, match=r"keep_every is 10, but the run in .* had 50"):
+        more(tacthmc.sgnht(0.1, keep_every=10))
+    with pytest.raises(ValueError, match="sampler or potential differ"):
+        more(tacthmc.tact(0.1))
+    assert more(sampler).num_draws == 19
+    assert more(sampler).sampler is not None
+
+
+def test_double_precision_comes_back_as_it_was(tmp_path):
+    """Also in a process that computes in single precision, also with a loader's own thread."""
+    data = np.random.default_rng(0).normal(size=(40, 2))
+    key = jax.random.key(0)
+
+    def run(steps, path=None):
+        potential = tacthmc.streamed(
+            lambda w: -0.5 * jnp.sum(w**2),
+            lambda w, x: -0.5 * jnp.sum((x - w) ** 2),
+            tacthmc.HostBatches(data, 8, key),
+            40,
+        )
+        sampler = tacthmc.sgnht(1e-3, keep_every=10)
+        return tacthmc.sample(
+            key, sampler, potential, jnp.zeros(2), steps, num_warmup=0, store=path
+        )
+
+    with jax.enable_x64(True):
+        run(200, tmp_path / "run")
+        whole = run(400)
+    longer = tacthmc.resume(tmp_path / "run", num_steps=400)
+    assert longer.draws.dtype == np.float64
+    assert np.array_equal(longer.draws, whole.draws)
+    assert tacthmc.load(tmp_path / "run").state.position.dtype == np.float64
+
+
+def test_no_two_arrays_have_one_name(tmp_path):
+    start = {"a.b": jnp.zeros(2), "a": {"b": jnp.ones(2)}, "c/d": jnp.ones(1), "draw": jnp.ones(1)}
+    target = tacthmc.potential(lambda p: sum(jnp.sum(x**2) for x in jax.tree.leaves(p)))
+    run = tacthmc.sample(
+        jax.random.key(0), tacthmc.sgld(0.01), target, start, 200, store=tmp_path / "run"
+    )
+    loaded = tacthmc.load(tmp_path / "run")
+    assert len(loaded.named_draws()) == 4
+    assert np.array_equal(loaded.draws["a"]["b"], run.draws["a"]["b"])
+    assert not np.array_equal(loaded.draws["a"]["b"], loaded.draws["a.b"])
+
+
+def test_refused_before_anything_is_made(tmp_path):
+    """Arguments of the wrong kind, each by name."""
+    for options, why in (
+        ({"callbacks": print}, "callbacks"),
+        ({"callbacks": [3]}, "callbacks"),
+        ({"progress": "no"}, "progress"),
+        ({"mesh": "x"}, "mesh"),
+        ({"store": 3}, "store"),
+    ):
+        with pytest.raises(TypeError, match=why):
+            problem.begin(options.pop("store", tmp_path / "run"), **options)
+    with pytest.raises(ValueError, match="at least 2·keep_every = 100"):
+        tacthmc.sample(
+            jax.random.key(0),
+            tacthmc.sgld(0.1),
+            tacthmc.potential(lambda x: x**2),
+            jnp.zeros(()),
+            100,
+            checkpoint_steps=60,
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_checkpoints_off_the_grid(tmp_path):
+    """However a run went on before, no more than the interval asked for is lost."""
+    path, seen = tmp_path / "run", []
+    problem.begin(path, num_steps=2_000, callbacks=[lambda s: s.step >= 460])
+    begun = tacthmc.load(path).num_steps
+
+    def look(snapshot):
+        newest = max(int(f.name) for f in (path / "checkpoints").iterdir() if f.name.isdigit())
+        seen.append(int((path / "reached").read_text()) - newest)
+
+    tacthmc.resume(path, num_steps=4_000, callbacks=[look])
+    assert begun % 400 or begun < 2_000
+    assert max(seen) <= problem.CHECKPOINT_STEPS

@@ -28,7 +28,7 @@ def log_likelihood(w, example):
     return -0.5 * (example["y"] - jnp.dot(example["x"], w)) ** 2
 
 
-def run(potential, num_steps=400, **options):
+def run(potential, num_steps=200, **options):
     return tacthmc.sample(
         KEY, SAMPLER, potential, jnp.zeros(2), num_steps, 2, num_warmup=0, **options
     )
@@ -81,11 +81,51 @@ def test_a_run_goes_on_where_the_loader_was(kind, tmp_path):
         "host": tacthmc.HostBatches(DATA, 7, KEY, "epochs"),
         "list": [jax.tree.map(lambda x, i=i: x[7 * i : 7 * i + 7], DATA) for i in range(7)],
     }
-    run(streamed(loaders[kind]), 200, store=tmp_path / "run")
-    longer = tacthmc.resume(tmp_path / "run", num_steps=400)
-    whole = run(streamed(loaders[kind]), 400)
+    run(streamed(loaders[kind]), 100, store=tmp_path / "run")
+    longer = tacthmc.resume(tmp_path / "run", num_steps=200)
+    whole = run(streamed(loaders[kind]))
     for name in whole.trace:
         assert np.array_equal(longer.trace[name], whole.trace[name]), name
+
+
+class Killed(BaseException):
+    """Ends a run at once, as a kill would: nothing is committed on the way out."""
+
+
+@pytest.mark.parametrize("kind", ["grain", "host"])
+def test_what_was_fetched_ahead_is_fetched_again(kind, tmp_path, monkeypatch):
+    """The place in a checkpoint is that of the steps made, not of the batches made ready."""
+    loader = {"grain": pipeline, "host": tacthmc.HostBatches(DATA, 7, KEY)}[kind]
+    monkeypatch.setattr(plan, "FEED_BYTES", 1)
+
+    def kill(snapshot):
+        if snapshot.step >= 120:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(streamed(loader), store=tmp_path / "run", callbacks=[kill], checkpoint_steps=40)
+    assert 0 < tacthmc.load(tmp_path / "run").num_steps < 160
+    resumed = tacthmc.resume(tmp_path / "run")
+    whole = run(streamed(loader))
+    for name in whole.trace:
+        assert np.array_equal(resumed.trace[name], whole.trace[name]), name
+
+
+def test_a_loader_that_fails_loses_nothing(tmp_path):
+    def failing(chain):
+        good = tacthmc.HostBatches(DATA, 7, KEY)(chain)
+        for number, batch in enumerate(good):
+            if number == 305:
+                raise OSError("the network drive is gone")
+            yield batch
+
+    with pytest.raises(OSError, match="network drive"):
+        run(streamed(failing), 1_000, store=tmp_path / "run", checkpoint_seconds=None)
+    saved = tacthmc.load(tmp_path / "run")
+    assert 0 < saved.num_steps <= 300
+    whole = run(streamed(tacthmc.HostBatches(DATA, 7, KEY)), 400)
+    rows = saved.trace["energy"].shape[1]
+    assert np.array_equal(saved.trace["energy"], whole.trace["energy"][:, :rows])
 
 
 def test_memory_mapped_files_stay_files(tmp_path):
@@ -113,6 +153,10 @@ def test_loaders_that_cannot_be_used():
         run(streamed(iter(batches(8, 8))))
     with pytest.raises(ValueError, match="the loader has no batches"):
         run(streamed([]))
+    with pytest.raises(ValueError, match="share their leading length"):
+        run(streamed([{"x": np.zeros((3, 2)), "y": np.zeros(4)}]))
+    with pytest.raises(ValueError, match="share their leading length"):
+        tacthmc.HostBatches({"x": np.zeros((3, 2)), "y": np.zeros(4)}, 2, KEY)
     with pytest.raises(TypeError, match="loader"):
         streamed(3)
     with pytest.raises(ValueError, match="no full-data energy"):

@@ -8,8 +8,8 @@ from scipy.special import ndtri
 
 import tacthmc
 from tacthmc.run.exchange import mean_ess
-from tacthmc.run.weights import influence, log_weights
-from tests.budget import PER_CHECK, QUANTILE
+from tacthmc.run.weights import influence, log_weights, weighted_rhat
+from tests.budget import QUANTILE
 
 pytestmark = pytest.mark.xdist_group("weights")
 
@@ -36,7 +36,17 @@ def test_exact_draws_at_three_temperatures():
     check((x[0] > ndtri(0.9)).astype(float), weights, 0.1, 0.0, "tail")
     # No draw counts for more than a third of the draws being on the plateau allows.
     assert weights.max() < 3.1
-    assert PER_CHECK < 1e-6
+
+
+def test_energies_that_are_lost_and_chains_that_say_nothing():
+    lam, energy = np.array([1.0, 1.0, 0.5, 0.5]), np.array([1.0, 2.0, np.inf, 3.0])
+    (weights,) = np.exp(log_weights([lam], [energy]))
+    assert weights[2] == 0
+    assert np.all(weights[[0, 1, 3]] > 0)
+    one = np.ones((2, 1))
+    assert np.isnan(weighted_rhat(one, one))
+    values = np.random.default_rng(0).normal(size=(2, 8))
+    assert np.isnan(weighted_rhat(values, np.repeat([0.0, 1.0], 4) * np.ones((2, 8))))
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +102,10 @@ def test_summary_and_predictions_respect_the_weights(runs):
     assert np.isclose(
         share, np.average(np.abs(every.draws[..., 0]) < 2, weights=weights), atol=1e-5
     )
+    # Truth values and whole numbers are averaged, too.
+    assert np.isclose(every.expectation(lambda x: jnp.abs(x[0]) < 2), share, atol=1e-5)
+    signs = every.expectation(lambda x: jnp.sign(x[0]).astype(int))
+    assert np.isclose(signs, np.average(np.sign(every.draws[..., 0]), weights=weights), atol=1e-5)
     for loaded in (stored, tacthmc.load(stored.path)):
         assert np.array_equal(loaded.log_weights, every.log_weights)
         assert np.isclose(loaded.expectation(lambda x: x[0]), mean, atol=1e-4)

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 
 import tacthmc
+import tacthmc.hosts
 
 NUMBER = int(sys.argv[1]) if __name__ == "__main__" else 0
 AXES = ("chains", "batch")
@@ -35,9 +37,31 @@ def main():
         print(name, "holds chains", sorted(held), "batch columns", _columns(mesh))
         longer = tacthmc.resume(folder / name, num_steps=400, mesh=mesh)
         assert longer.num_steps == 400
-    loader = here.run(potential=here.loaded(), mesh=arrangements()["batch"])
+    mesh = arrangements()["batch"]
+    here.run(100, potential=here.loaded(), mesh=mesh, store=folder / "loaded")
+    loader = tacthmc.resume(folder / "loaded", num_steps=200, mesh=mesh)
     np.save(folder / f"loaded{NUMBER}.npy", loader.trace["energy"])
+    _together(here, mesh, folder)
     print("done")
+
+
+def _together(here, mesh, folder):
+    """What one process wants or suffers, both do."""
+    stopped = here.run(10**6, mesh=mesh, callbacks=[lambda s: NUMBER == 1 and s.step >= 100])
+    assert stopped.interrupted
+
+    def fail(snapshot):
+        if NUMBER == 1:
+            raise ArithmeticError("only here")
+
+    wanted = ArithmeticError if NUMBER == 1 else tacthmc.hosts.OtherProcessError
+    with pytest.raises(wanted):
+        here.run(10**6, mesh=mesh, callbacks=[fail])
+    wanted = tacthmc.StoreError if NUMBER == 0 else tacthmc.hosts.OtherProcessError
+    with pytest.raises(wanted):
+        here.run(mesh=mesh, store=folder / "chains")
+    with pytest.raises(ValueError, match="give a mesh of all their devices"):
+        here.run()
 
 
 def _columns(mesh):

@@ -26,6 +26,7 @@ from tacthmc.potential import tempered as tempered
 from tacthmc.run.failure import DivergedWarning as DivergedWarning
 from tacthmc.run.monitor import Snapshot as Snapshot
 from tacthmc.run.result import Run as Run
+from tacthmc.run.resume import OtherVersionWarning as OtherVersionWarning
 from tacthmc.run.resume import load as load
 from tacthmc.run.resume import resume as resume
 from tacthmc.run.sample import sample as sample
@@ -42,6 +43,7 @@ from tacthmc.samplers.tact import tact_from_tuple as tact_from_tuple
 from tacthmc.samplers.tact import tact_per_datum as tact_per_datum
 from tacthmc.samplers.tact import without_thermostat as without_thermostat
 from tacthmc.store.errors import StoreError as StoreError
+from tacthmc.store.program import NotPortableWarning as NotPortableWarning
 from tacthmc.streamed import HostBatches as HostBatches
 from tacthmc.streamed import streamed as streamed
 from tacthmc.thermostat import DiagonalThermostat as DiagonalThermostat

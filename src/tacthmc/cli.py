@@ -33,11 +33,10 @@ def resume(
     import tacthmc
 
     try:
-        run = tacthmc.resume(path, num_steps=num_steps)
+        typer.echo(str(tacthmc.resume(path, num_steps=num_steps).summary()))
     except (tacthmc.StoreError, ValueError) as error:
         typer.echo(f"tacthmc: {error}", err=True)
         raise typer.Exit(1) from error
-    typer.echo(str(run.summary()))
 
 
 @app.command()
@@ -46,11 +45,10 @@ def summary(path: Folder) -> None:
     import tacthmc
 
     try:
-        run = tacthmc.load(path)
+        typer.echo(str(tacthmc.load(path).summary()))
     except tacthmc.StoreError as error:
         typer.echo(f"tacthmc: {error}", err=True)
         raise typer.Exit(1) from error
-    typer.echo(str(run.summary()))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ Everything here is JAX's own sharding. A mesh has an axis named ``chains``, one 
 ``batch``, or both: ``jax.make_mesh((4, 2), ("chains", "batch"))``.
 """
 
+from contextlib import nullcontext
+from functools import cache
 from typing import Any
 
 import jax
@@ -14,8 +16,20 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 CHAINS, BATCH = "chains", "batch"
 
 
-def checked_mesh(mesh: Mesh, num_chains: int) -> Mesh:
+def checked_mesh(mesh: Any, num_chains: int) -> Mesh | None:
     """The mesh with axes that the compiler spreads over, if the chains fit it."""
+    if mesh is None:
+        if jax.process_count() > 1:
+            raise ValueError(
+                f"mesh is None, but {jax.process_count()} processes run together: give a mesh of"
+                " all their devices"
+            )
+        return None
+    if not isinstance(mesh, Mesh):
+        raise TypeError(f"mesh must be a jax.sharding.Mesh (jax.make_mesh makes one); got {mesh!r}")
+    absent = set(range(jax.process_count())) - {d.process_index for d in mesh.devices.flat}
+    if absent:
+        raise ValueError(f"mesh has no device of process {min(absent)}: each must take part")
     unknown = set(mesh.axis_names) - {CHAINS, BATCH}
     if unknown or not mesh.axis_names:
         raise ValueError(
@@ -57,6 +71,11 @@ def spread_examples(batch: Any) -> Any:
     return jax.lax.with_sharding_constraint(batch, PartitionSpec(BATCH))
 
 
+def using(mesh: Mesh | None) -> Any:
+    """A context in which the mesh is the ambient one."""
+    return nullcontext() if mesh is None else jax.set_mesh(mesh)
+
+
 def arranged(tree: Any, name: str | None) -> Any:
     """Spread arrays' leading axis over an axis of the ambient mesh; without a mesh, as they are."""
     if not jax.sharding.get_abstract_mesh().axis_names:
@@ -90,7 +109,12 @@ def on_every_host(mesh: Mesh | None, tree: Any) -> Any:
     """The arrays, each whole on every host."""
     if mesh is None or all(leaf.is_fully_addressable for leaf in jax.tree.leaves(tree)):
         return tree
-    return jax.jit(lambda x: x, out_shardings=NamedSharding(mesh, PartitionSpec()))(tree)
+    return _replicator(mesh)(tree)
+
+
+@cache
+def _replicator(mesh: Mesh) -> Any:
+    return jax.jit(lambda x: x, out_shardings=NamedSharding(mesh, PartitionSpec()))
 
 
 def local_chains(mesh: Mesh | None, num_chains: int) -> np.ndarray:

@@ -17,9 +17,14 @@ def dimension(position: Any) -> int:
 
 
 def leaf_names(position: Any) -> list[str]:
-    """A readable name for each leaf; ``theta`` where the position is a single array."""
-    paths = jax.tree_util.tree_leaves_with_path(position)
-    return [jax.tree_util.keystr(path, simple=True, separator=".") or "theta" for path, _ in paths]
+    """A readable name for each leaf, no two alike; ``theta`` for a position of one array."""
+    names: list[str] = []
+    for path, _ in jax.tree_util.tree_leaves_with_path(position):
+        name = jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "_") or "theta"
+        while name in names:
+            name += "_"
+        names.append(name)
+    return names
 
 
 def scalar_names(position: Any, most: int) -> list[tuple[int, tuple[int, ...], str]]:

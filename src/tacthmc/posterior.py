@@ -180,14 +180,9 @@ def posterior(
     (30.0, -20.0)
     """
     check_functions(log_prior, log_likelihood, batched, model_state)
-    checks.whole("batch_size", batch_size, 1)
-    num_data = check_data(data)
-    if batch_size > num_data:
-        raise ValueError(f"batch_size is {batch_size}, but data has only {num_data} examples")
-    orders = {"replacement": WithReplacement, "epochs": Epochs}
-    if batches not in orders:
-        raise ValueError(f"batches must be 'replacement' or 'epochs'; got {batches!r}")
-    order = orders[batches](num_data, batch_size)
+    num_data = common_length(data)
+    _check_finite(data)
+    order = make_order(batches, num_data, batch_size)
     data, model_state = jax.tree.map(jnp.asarray, (data, model_state))
     return Posterior(
         log_prior=log_prior,
@@ -208,10 +203,25 @@ def check_functions(log_prior: Any, log_likelihood: Any, batched: bool, model_st
         raise ValueError(
             "model_state needs batched=True: a model's state changes with whole batches"
         )
+    for leaf in jax.tree.leaves(model_state):
+        kind = jnp.asarray(leaf).dtype
+        if not any(jnp.issubdtype(kind, k) for k in (jnp.floating, jnp.integer, jnp.bool_)):
+            raise TypeError(f"model_state must have real arrays only; got one of dtype {kind}")
 
 
-def check_data(data: Any) -> int:
-    """The number of examples, if the arrays agree on it and are finite."""
+def make_order(batches: str, num_data: int, batch_size: int) -> WithReplacement | Epochs:
+    """How batches are drawn, if it can be done."""
+    checks.whole("batch_size", batch_size, 1)
+    if batch_size > num_data:
+        raise ValueError(f"batch_size is {batch_size}, but data has only {num_data} examples")
+    orders = {"replacement": WithReplacement, "epochs": Epochs}
+    if batches not in orders:
+        raise ValueError(f"batches must be 'replacement' or 'epochs'; got {batches!r}")
+    return orders[batches](num_data, batch_size)
+
+
+def common_length(data: Any) -> int:
+    """The number of examples, if the arrays agree on it."""
     leaves = jax.tree.leaves(data)
     if not leaves:
         raise ValueError("data has no arrays; expected a pytree of arrays with N rows each")
@@ -221,12 +231,15 @@ def check_data(data: Any) -> int:
             f"data's arrays must share their leading length (the number of examples); got shapes"
             f" {shapes}"
         )
-    for leaf in leaves:
+    return shapes[0][0]
+
+
+def _check_finite(data: Any) -> None:
+    for leaf in jax.tree.leaves(data):
         if jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.inexact):
             bad = int(np.sum(~np.isfinite(np.asarray(leaf))))
             if bad:
                 raise ValueError(f"data has {bad} values that are NaN or infinite")
-    return shapes[0][0]
 
 
 def _like(new: Any, old: Any) -> Any:

@@ -14,7 +14,7 @@ from tacthmc._typing import Batch, PRNGKey, Scalar
 from tacthmc.batches import Epochs, WithReplacement
 from tacthmc.devices import spread_examples
 from tacthmc.keys import chain_keys, start_keys, step_keys
-from tacthmc.posterior import DataPotential, check_functions
+from tacthmc.posterior import DataPotential, check_functions, common_length, make_order
 
 
 class Source:
@@ -157,15 +157,9 @@ class HostBatches:
         batches: Literal["replacement", "epochs"] = "replacement",
     ):
         """``data`` is a pytree of array-likes that take an array of indices."""
-        checks.whole("batch_size", batch_size, 1)
-        num_data = len(jax.tree.leaves(data)[0])
-        if batch_size > num_data:
-            raise ValueError(f"batch_size is {batch_size}, but data has only {num_data} examples")
-        orders = {"replacement": WithReplacement, "epochs": Epochs}
-        if batches not in orders:
-            raise ValueError(f"batches must be 'replacement' or 'epochs'; got {batches!r}")
+        num_data = common_length(data)
         self.data = data
-        self.order: WithReplacement | Epochs = orders[batches](num_data, batch_size)
+        self.order = make_order(batches, num_data, batch_size)
         self.key_data = np.asarray(jax.random.key_data(key))
         self.key_impl = str(jax.random.key_impl(key))
 

@@ -83,7 +83,10 @@ def run_chunk(
         spmd_axis_name=spmd,
     )
     chains, filled = run(arrays, keys, chains, feed)
-    return spread_over(axes, chains, spmd), arranged(filled, spmd)
+    # Statistics are small, and every process looks at them.
+    seen = arranged((filled.rows, filled.health), None)
+    filled = Filled(seen[0], arranged(filled.kept, spmd), seen[1])
+    return spread_over(axes, chains, spmd), filled
 
 
 def traced(sampler: Sampler) -> Sampler:

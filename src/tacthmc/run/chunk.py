@@ -55,6 +55,7 @@ class Filled(NamedTuple):
 
     rows: PyTree
     kept: PyTree
+    health: Any
 
 
 class Limits(NamedTuple):
@@ -153,7 +154,7 @@ def run_intervals(
 
     start = (chain, rows, kept, jnp.zeros((), int))
     chain, rows, kept, _ = jax.lax.fori_loop(0, limits.intervals, body, start)
-    return chain, Filled(rows, kept)
+    return chain, Filled(rows, kept, chain.health)
 
 
 def _kept(potential: Potential, chain: Chain, shape: Shape) -> Kept:

@@ -1,21 +1,19 @@
 """The loop of a run: a chunk computes while the host takes in the one before it."""
 
-import json
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import multihost_utils
 
-from tacthmc.devices import on_every_host, place
+from tacthmc.devices import place, using
+from tacthmc.hosts import everyone, everyones_json, together
 from tacthmc.run.chains import run_chunk
 from tacthmc.run.chunk import Chain, Filled, Limits
 from tacthmc.run.failure import Failure, failures_in
-from tacthmc.run.feed import Feeder
+from tacthmc.run.feed import Feed, Feeder
 from tacthmc.run.monitor import Monitor, Snapshot
 from tacthmc.run.persist import BUFFER_BYTES, StoreWriter, take
 from tacthmc.run.plan import Plan
@@ -72,6 +70,7 @@ class Drive:
         self._outcome = Outcome(chains, done, seconds, compile_seconds)
         self._places = feeder.places if feeder else None
         self._count = 1
+        self._error: Exception | None = None
         self._last_commit = (done, time.perf_counter())
         self._last_ready = time.perf_counter()
 
@@ -84,8 +83,7 @@ class Drive:
     def run(self) -> Outcome:
         """Until the end, a failure, or somebody's wish."""
         plan, outcome = self._plan, self._outcome
-        context = nullcontext() if plan.mesh is None else jax.set_mesh(plan.mesh)
-        with context:
+        with using(plan.mesh):
             outcome.compile_seconds += self._compile()
             stored = self._store is not None
             shown = Progress(plan, outcome.compile_seconds)
@@ -103,49 +101,71 @@ class Drive:
 
     def _loop(self, monitor: Monitor, shown: Progress, interrupt: Interrupt) -> None:
         plan, outcome = self._plan, self._outcome
-        launched, stop, flight = outcome.done, False, None
-        if self._feeder:
-            self._feeder.prepare(self._next_count(launched), plan.shape.rows)
+        launched, flight, wish = outcome.done, None, False
+        planned = int(everyone(self._next_count(launched))[0])
+        self._prepare(planned)
         while True:
-            count, stop = self._agreed(self._next_count(launched), stop or interrupt.asked)
-            following = None
-            if count and not stop:
-                following = self._launch(flight, launched, count)
-                launched += count
+            batches = self._batches() if planned else None
+            wish = wish or interrupt.asked
+            following, stop, due = self._decided(launched + planned, wish, flight)
+            ahead = None
+            if planned and not stop:
+                ahead = self._launch(flight, launched, planned, batches)
+                launched, planned = launched + planned, following
+                self._prepare(planned)
             if flight is not None:
-                snapshot = self._take_in(flight, monitor)
+                snapshot = self._take_in(flight, monitor, due)
                 shown.update(snapshot)
                 if outcome.failures:
                     break
-                stop = self._called_back(snapshot) or stop
-            flight = following
+                wish = self._called_back(snapshot) or wish
+            flight = ahead
             if flight is None:
                 break
         outcome.interrupted = outcome.done < plan.intervals and not outcome.failures
         self._finish()
+        # Everything is saved: now it may be said what went wrong, if anything did.
+        together(self._complain)
+
+    def _decided(self, launched: int, wish: bool, flight: _Flight | None) -> tuple[int, bool, bool]:
+        """What all processes do next: intervals to plan, whether to stop, whether to commit."""
+        stop = wish or self._error is not None
+        due = flight is not None and self._due(flight.done)
+        all_of_them = everyone(np.array([self._next_count(launched), stop, due]))
+        return int(all_of_them[0, 0]), bool(all_of_them[:, 1].any()), bool(all_of_them[:, 2].any())
+
+    def _prepare(self, count: int) -> None:
+        if self._feeder:
+            self._feeder.prepare(count, self._plan.shape.rows)
+
+    def _batches(self) -> Feed | None:
+        """What the loader has ready; an error of its is kept until all is saved."""
+        if self._feeder is None:
+            return None
+        try:
+            return self._feeder.get()
+        except Exception as error:
+            self._error = self._error or error
+            return None
 
     def _called_back(self, snapshot: Snapshot) -> bool:
-        """Whether a callback wants to stop; one that fails loses nothing that was stored."""
+        """Whether a callback wants to stop; one that fails does, and loses nothing."""
         try:
             wishes = [bool(callback(snapshot)) for callback in self._plan.callbacks]
-        except Exception:
-            self._outcome.interrupted = True
-            self._finish()
-            raise
-        return any(wishes)
+            return any(wishes)
+        except Exception as error:
+            self._error = self._error or error
+            return True
 
-    def _agreed(self, count: int, stop: bool) -> tuple[int, bool]:
-        """What the first process decides, everywhere."""
-        if jax.process_count() == 1:
-            return count, stop
-        both = multihost_utils.broadcast_one_to_all(np.array([count, stop], np.int32))
-        return int(both[0]), bool(both[1])
+    def _complain(self) -> None:
+        if self._error is not None:
+            raise self._error
 
     def _next_count(self, launched: int) -> int:
         """How many intervals the next chunk makes."""
         plan = self._plan
         left = plan.intervals - launched
-        count = plan.shape.rows if self._feeder else min(plan.shape.rows, self._count)
+        count = min(plan.shape.rows, self._count)
         every = plan.commit_intervals()
         if every is not None and self._store is not None:
             count = min(count, every - launched % every)
@@ -181,25 +201,23 @@ class Drive:
         self._begun += took
         return took
 
-    def _launch(self, flight: _Flight | None, launched: int, count: int) -> _Flight:
+    def _launch(
+        self, flight: _Flight | None, launched: int, count: int, feed: Feed | None
+    ) -> _Flight:
         plan = self._plan
         chains = self._outcome.chains if flight is None else flight.chains
-        batches, places = None, None
-        if self._feeder:
-            batches, places = self._feeder.get()
+        batches, places = (None, None) if feed is None else feed
         if self._store is not None:
             # No further ahead than one checkpoint that is still being written.
             if launched > self._last_commit[0]:
-                self._store.checkpoints.wait()
+                together(self._store.checkpoints.wait)
             if jax.process_index() == 0:
                 self._store.folder.reached((launched + count) * plan.keep_every)
         now = time.perf_counter()
         chains, filled = self._call(chains, batches, count)
-        if self._feeder:
-            self._feeder.prepare(self._next_count(launched + count), plan.shape.rows)
         return _Flight(chains, filled, count, launched + count, places, now)
 
-    def _take_in(self, flight: _Flight, monitor: Monitor) -> Snapshot:
+    def _take_in(self, flight: _Flight, monitor: Monitor, due: bool) -> Snapshot:
         plan, outcome = self._plan, self._outcome
         _wait(flight.filled.rows.step)
         ready = time.perf_counter()
@@ -208,11 +226,10 @@ class Drive:
         self._adapt(flight.intervals, took)
         columns, kept = take(flight.filled, flight.intervals, plan.mesh, self._store is not None)
         self._sink.append(columns, kept)
-        health = on_every_host(plan.mesh, flight.chains.health)
-        outcome.failures = failures_in(health, columns)
+        outcome.failures = failures_in(flight.filled.health, columns)
         outcome.chains, outcome.done = flight.chains, flight.done
         self._places = flight.places
-        if self._store is not None and self._due():
+        if due:
             self._commit()
         seconds = ready - self._begun
         made = flight.intervals * plan.keep_every
@@ -221,18 +238,22 @@ class Drive:
     def _adapt(self, count: int, took: float) -> None:
         """Chunks of about the time wanted, found in a few steps."""
         wanted = count * CHUNK_SECONDS / max(took, 1e-6)
-        self._count = int(max(1, min(wanted, 8 * count)))
+        self._count = int(max(1, min(wanted, max(self._count, 8 * count))))
 
-    def _due(self) -> bool:
-        assert self._store is not None
-        plan, (done, when) = self._plan, self._last_commit
+    def _due(self, done: int) -> bool:
+        """Whether what is done by then should be committed."""
+        if self._store is None:
+            return False
+        plan, (before, when) = self._plan, self._last_commit
         every = plan.commit_intervals()
-        due = self._store.buffered > BUFFER_BYTES
-        if every is not None:
-            due = due or self._outcome.done - done >= every
-        if plan.checkpoint_seconds is not None:
-            due = due or time.perf_counter() - when >= plan.checkpoint_seconds / 2
-        return self._agreed(0, due)[1]
+        return (
+            self._store.buffered > BUFFER_BYTES
+            or (every is not None and done // every > before // every)
+            or (
+                plan.checkpoint_seconds is not None
+                and time.perf_counter() - when >= plan.checkpoint_seconds / 2
+            )
+        )
 
     def _commit(self, finished: bool = False) -> None:
         assert self._store is not None
@@ -253,7 +274,7 @@ class Drive:
         """Everything to disk, and the checkpoint waited for."""
         if self._store is not None:
             self._commit(finished=self._outcome.done >= self._plan.intervals)
-            self._store.checkpoints.wait()
+            together(self._store.checkpoints.wait)
 
 
 def _wait(array: Any) -> None:
@@ -268,12 +289,8 @@ def _shared(places: list[Any] | None) -> list[Any] | None:
     """Each chain's place in its loader, from whichever process has it."""
     if places is None or jax.process_count() == 1:
         return places
-    text = json.dumps(places).encode()
-    size = int(multihost_utils.process_allgather(np.array(len(text))).max())
-    padded = np.frombuffer(text.ljust(size), np.uint8)
-    everyone = [json.loads(bytes(row)) for row in multihost_utils.process_allgather(padded)]
     # A process that does not hold a chain still has the place it began with: the furthest counts.
     return [
         max(candidates, key=lambda p: -1 if p is None else p["taken"])
-        for candidates in zip(*everyone, strict=True)
+        for candidates in zip(*everyones_json(places), strict=True)
     ]

@@ -1,11 +1,12 @@
 """From a loader to the device: the batches of one chunk, got ready while the last one runs."""
 
 import base64
-import json
+import pickle
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -68,6 +69,12 @@ class Stream:
     def take(self) -> Any:
         """The next batch, of NumPy arrays, checked against the first one's shape."""
         batch = jax.tree.map(np.asarray, self._next())
+        lengths = {x.shape[:1] for x in jax.tree.leaves(batch)}
+        if len(lengths) != 1 or lengths in ({()}, {(0,)}):
+            raise ValueError(
+                "a batch of the loader must be a pytree of arrays that share their leading length"
+                f" (the number of examples); got shapes {[x.shape for x in jax.tree.leaves(batch)]}"
+            )
         shapes = jax.tree.map(lambda x: (x.shape, x.dtype), batch)
         if self._shapes is None:
             self._shapes = shapes
@@ -101,6 +108,8 @@ class Feeder:
         # The first batches are looked at before the run, and used in it.
         self._ahead = {c: stream.take() for c, stream in self._streams.items()}
         self.example = next(iter(self._ahead.values()))
+        # Whether floats are double is a thread's own setting.
+        self._x64 = jnp.result_type(float) == jnp.float64
         self._thread = ThreadPoolExecutor(1, "tacthmc-feed")
         self._ready: Future[Feed] | None = None
 
@@ -134,9 +143,13 @@ class Feeder:
 
     def close(self) -> None:
         """End the thread."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread.shutdown(cancel_futures=True)
 
     def _made(self, count: int, rows: int) -> Feed:
+        with jax.enable_x64(self._x64):
+            return self._gathered(count, rows)
+
+    def _gathered(self, count: int, rows: int) -> Feed:
         places = list(self.places)
         stacks = {}
         for chain, stream in self._streams.items():
@@ -177,14 +190,10 @@ class Feeder:
         return jax.make_array_from_callback(shape, NamedSharding(self._mesh, spec), part)
 
 
-def _encoded(state: Any) -> Any:
-    if isinstance(state, bytes):
-        return {"bytes": base64.b64encode(state).decode()}
-    try:
-        return {"json": json.loads(json.dumps(state))}
-    except TypeError:
-        return None
+def _encoded(state: Any) -> str:
+    # JSON alone would turn tuples into lists and numbers that are keys into strings.
+    return base64.b64encode(pickle.dumps(state)).decode()
 
 
-def _decoded(state: Any) -> Any:
-    return base64.b64decode(state["bytes"]) if "bytes" in state else state["json"]
+def _decoded(state: str) -> Any:
+    return pickle.loads(base64.b64decode(state))

@@ -29,7 +29,7 @@ class Snapshot:
     kept: np.ndarray
     """Draws of each chain so far."""
     plateau_share: np.ndarray
-    """Each chain's share of steps at unit temperature so far."""
+    """Each chain's share of steps at unit temperature, since this process began."""
     rows: dict[str, np.ndarray]
     """The statistics of this chunk, each (chain, row), as in ``run.trace``."""
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
 from tacthmc.devices import local_chains, local_rows, on_every_host
+from tacthmc.hosts import together
 from tacthmc.positions import leaf_names
 from tacthmc.run.chains import pack_chains
 from tacthmc.run.chunk import Chain, Filled, Kept
@@ -46,7 +46,7 @@ def array_specs(filled: Filled, chains: Chain, num_chains: int, shards: int) -> 
             specs.append(
                 ArraySpec(
                     group,
-                    name.replace("/", "_"),
+                    name,
                     tuple(leaf.shape[2:]),
                     str(leaf.dtype),
                     num_chains,
@@ -87,8 +87,11 @@ def array_specs(filled: Filled, chains: Chain, num_chains: int, shards: int) -> 
 class StoreWriter:
     """Takes in chunks, and commits: every row so far, then a checkpoint that agrees with them."""
 
-    def __init__(self, folder: Folder, plan: Plan, notes: dict[str, Any] | None):
-        """``notes`` are those of the checkpoint that the run goes on from, if it does."""
+    def __init__(self, folder: Folder, plan: Plan, notes: dict[str, Any] | None, same: bool = True):
+        """``notes`` are those of the checkpoint that the run goes on from, if it does.
+
+        ``same`` says whether what comes will be the same, bit for bit, as what was there.
+        """
         notes = notes or {}
         self.folder, self.checkpoints = folder, Checkpoints(folder.path)
         self._plan, self._mesh = plan, plan.mesh
@@ -99,9 +102,11 @@ class StoreWriter:
         self.rows = int(notes.get("rows", 0))
         self._written, self._rows_written = self.counts.copy(), self.rows
         self._commits = int(notes.get("commits", 0))
-        # What readers have seen stays visible while it is made again.
-        before = folder.status
-        self._seen = (min(before.get("counts") or [0]), before.get("rows", 0))
+        # What readers have seen stays visible while the same is made again.
+        before = folder.status if same else {}
+        nothing = [0] * self._num_chains
+        self._seen = {"counts": before.get("counts", nothing), "rows": before.get("rows", 0)}
+        self._seen["steps"] = before.get("steps", 0)
         self._chunks: list[tuple[dict[str, np.ndarray], list[Kept]]] = []
         self.buffered = 0
 
@@ -114,13 +119,15 @@ class StoreWriter:
 
     def commit(self, steps: int, chains: Chain, notes: dict[str, Any], finished: bool) -> None:
         """Write all rows, show them, begin a checkpoint."""
-        with writing(self.folder.path, f"writing draws (up to step {steps})"):
-            self._flush(chains, steps, notes["seconds"])
+        bias = on_every_host(self._mesh, bias_leaves(chains))
+
+        def write() -> None:
+            with writing(self.folder.path, f"writing draws (up to step {steps})"):
+                self._flush(bias, steps, notes["seconds"])
+
+        together(write)
         self._commits += 1
-        if jax.process_count() > 1:
-            multihost_utils.sync_global_devices("tacthmc: rows are written")
-        if jax.process_index() == 0:
-            self._publish(steps, notes, finished)
+        together(lambda: self._publish(steps, notes, finished))
         words, fingerprint = pack_chains(self._plan.potential, chains, self._plan.spmd)
         notes = {
             **notes,
@@ -133,24 +140,26 @@ class StoreWriter:
         self.checkpoints.save(steps, words, notes)
 
     def _publish(self, steps: int, notes: dict[str, Any], finished: bool) -> None:
-        whole = int(self.counts.min()), self.rows
+        if jax.process_index() != 0:
+            return
+        counts, rows = self.counts, self.rows
         if not finished:
-            whole = max(whole[0], self._seen[0]), max(whole[1], self._seen[1])
-        lengths = dict.fromkeys(RECTANGLES, whole[0])
-        lengths |= {"trace": whole[1], "timing": self._commits}
+            counts = np.maximum(counts, self._seen["counts"])
+            rows, steps = max(rows, self._seen["rows"]), max(steps, self._seen["steps"])
+        lengths = dict.fromkeys(RECTANGLES, int(counts.min()))
+        lengths |= {"trace": rows, "timing": self._commits}
         status = {
             "steps": steps,
             "num_steps": self._num_steps,
             "finished": finished,
-            "counts": self.counts.tolist(),
-            "rows": self.rows,
+            "counts": counts.tolist(),
+            "rows": rows,
             **{k: v for k, v in notes.items() if k != "places"},
         }
         self.folder.publish(lengths, status)
 
-    def _flush(self, chains: Chain, steps: int, seconds: float) -> None:
+    def _flush(self, bias: dict[str, Any], steps: int, seconds: float) -> None:
         chunks, self._chunks, self.buffered = self._chunks, [], 0
-        bias = on_every_host(self._mesh, bias_leaves(chains))
         transaction = tensorstore().Transaction()
 
         def write(path: str, index: Any, value: Any) -> None:
@@ -221,7 +230,7 @@ def take(filled: Filled, count: int, mesh: Mesh | None, stored: bool) -> tuple[A
 
     With a store each process takes its own chains' draws, without one it takes all.
     """
-    rows = jax.tree.map(lambda x: np.asarray(x)[:, :count], on_every_host(mesh, filled.rows))
+    rows = jax.tree.map(lambda x: np.asarray(x)[:, :count], filled.rows)
     columns = columns_of(rows)
     counts = columns["keep"].sum(axis=1)
     if stored:

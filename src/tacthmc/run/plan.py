@@ -11,7 +11,7 @@ from tacthmc._typing import PRNGKey
 from tacthmc.devices import CHAINS, axis, place
 from tacthmc.positions import dimension
 from tacthmc.posterior import Posterior
-from tacthmc.potential import Potential, WrappedPotential, innermost
+from tacthmc.potential import Potential, innermost
 from tacthmc.run.chunk import Shape
 from tacthmc.run.feed import FEED_BYTES, Feeder
 from tacthmc.run.monitor import Snapshot
@@ -39,7 +39,7 @@ class Plan:
     shape: Shape
     mesh: Mesh | None = None
     source: Source | None = None
-    checkpoint_seconds: float | None = 60.0
+    checkpoint_seconds: float | None = 120.0
     checkpoint_steps: int | None = None
     progress: bool | None = None
     callbacks: Sequence[Callback] = field(default=())
@@ -80,12 +80,12 @@ class Plan:
         """
         if self.checkpoint_steps is None:
             return None
-        return max(1, self.checkpoint_steps // (2 * self.keep_every))
+        return self.checkpoint_steps // (2 * self.keep_every)
 
 
-def chunk_rows(positions: Any, feeder: Feeder | None) -> int:
-    """Intervals that a chunk has room for."""
-    rows = min(CHUNK_INTERVALS, CHUNK_NUMBERS // max(1, dimension(positions)))
+def chunk_rows(draw: Any, feeder: Feeder | None) -> int:
+    """Intervals that a chunk has room for; ``draw`` is what is kept of all chains at once."""
+    rows = min(CHUNK_INTERVALS, CHUNK_NUMBERS // max(1, dimension(draw)))
     if feeder is not None:
         rows = min(rows, FEED_BYTES // max(1, feeder.bytes_per_interval))
     return max(1, rows)
@@ -100,12 +100,7 @@ def without_source(potential: Potential) -> tuple[Potential, Source | None]:
     if potential is inner:
         return bare, inner.source
 
-    def where(p: Any) -> Any:
-        while isinstance(p, WrappedPotential):
-            p = p.inner
-        return p
-
-    return eqx.tree_at(where, potential, bare), inner.source
+    return eqx.tree_at(innermost, potential, bare), inner.source
 
 
 def batch_size(potential: Potential) -> int | None:

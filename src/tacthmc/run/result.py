@@ -18,6 +18,7 @@ from tacthmc.bias_file import save_bias
 from tacthmc.diagnostics import Law, flatness, thermostat_laws
 from tacthmc.family import Langevin
 from tacthmc.noise import measure_noise
+from tacthmc.part import PartPotential
 from tacthmc.positions import leaf_names, scalar_names
 from tacthmc.potential import Potential, innermost
 from tacthmc.run.exchange import export, open_store
@@ -26,6 +27,7 @@ from tacthmc.run.record import Record
 from tacthmc.run.summary import Summary, summarise
 from tacthmc.run.weights import log_weights
 from tacthmc.samplers.base import Sampler
+from tacthmc.store.errors import StoreError
 from tacthmc.store.folder import Folder
 from tacthmc.store.program import observed
 from tacthmc.streamed import StreamedPosterior
@@ -51,10 +53,8 @@ class Run:
     def __init__(
         self,
         *,
-        samplers: list[Sampler],
-        potential: Potential,
+        program: Callable[[], tuple[list[Sampler], Potential]],
         key: PRNGKey,
-        rest: Any,
         record: Record,
         state: Any,
         failures: tuple[Failure, ...],
@@ -67,13 +67,35 @@ class Run:
         folder: Folder | None,
     ):
         """Made by :func:`tacthmc.sample`, ``resume`` and ``load``."""
-        self.samplers, self.potential, self.key = samplers, potential, key
+        self.key, self._program = key, program
         self.failures, self.interrupted = failures, interrupted
         self.num_steps, self.num_warmup, self.keep_all = num_steps, num_warmup, keep_all
         self.seconds, self.compile_seconds = seconds, compile_seconds
         self.path = None if folder is None else folder.path
         """The run's folder, where it has one."""
-        self._rest, self._record, self._state, self._folder = rest, record, state, folder
+        self._record, self._state, self._folder = record, state, folder
+
+    @cached_property
+    def _known(self) -> tuple[list[Sampler], Potential]:
+        return self._program()
+
+    @property
+    def program_is_known(self) -> bool:
+        """Whether sampler and potential are at hand; a folder cannot always keep them."""
+        try:
+            return bool(self._known)
+        except StoreError:
+            return False
+
+    @property
+    def samplers(self) -> list[Sampler]:
+        """The sampler of each chain."""
+        return self._known[0]
+
+    @property
+    def potential(self) -> Potential:
+        """What was sampled."""
+        return self._known[1]
 
     @property
     def sampler(self) -> Sampler:
@@ -172,7 +194,7 @@ class Run:
                 return function(position) if model is None else function(position, model)
 
             values = jax.vmap(one)(position, model)
-            return jax.tree.map(lambda v: jnp.tensordot(weights.astype(v.dtype), v, axes=1), values)
+            return jax.tree.map(lambda v: _weighted_sum(weights, v), values)
 
         sums, mass = None, 0.0
         for chain, weights in enumerate(self._all_log_weights):
@@ -212,7 +234,8 @@ class Run:
 
     def whole(self, position: Any) -> Any:
         """A draw (or ``draws``) with the leaves that were not sampled put back."""
-        return position if self._rest is None else eqx.combine(position, self._rest)
+        part = self.potential
+        return eqx.combine(position, part.rest) if isinstance(part, PartPotential) else position
 
     def named_draws(self) -> dict[str, np.ndarray]:
         """The leaves of ``draws`` by name."""
@@ -259,15 +282,15 @@ class Run:
 
         Empty for chains of different settings, and where batches come from a loader.
         """
+        if not self.program_is_known:
+            return []
         alone = all(s is self.sampler for s in self.samplers)
         streams = isinstance(innermost(self.potential), StreamedPosterior)
         if not isinstance(self.sampler, Langevin) or not alone or streams or not self.num_draws:
             return []
         # A stream of its own: chains fold their index into the same key.
         key = jax.random.fold_in(self.key, 2**31)
-        draws = [
-            self.some_draw(i % self.num_chains, (i + 1) * self.num_draws // 5) for i in range(4)
-        ]
+        draws = [self._cold_draw(i % self.num_chains, (i + 1) / 5) for i in range(4)]
         levels = [
             measure_noise(jax.random.fold_in(key, i), self.potential, draw, 256)
             for i, draw in enumerate(draws)
@@ -277,6 +300,14 @@ class Run:
         )
         energy = float(np.mean([level.energy for level in levels]))
         return thermostat_laws(self.sampler, draws[0], force, energy, self.after_warmup)
+
+    def _cold_draw(self, chain: int, where: float) -> Position:
+        """A draw at unit temperature (any, where there is none), so far into a chain."""
+        cold = np.arange(self.num_draws)
+        if self.keep_all and self.tempered:
+            at_one = np.flatnonzero(self._record.stat("lambda", chain)[: self.num_draws] == 1)
+            cold = at_one if at_one.size else cold
+        return self.some_draw(chain, int(cold[int(where * len(cold))]))
 
     def summary(self) -> Summary:
         """R-hat, ESS, plateau share, round trips of ξ, thermostats against theory."""
@@ -354,3 +385,10 @@ class Run:
             f" chain, {self.seconds:.1f} s{', interrupted' if self.interrupted else ''}"
             f"{', diverged' if self.failures else ''})"
         )
+
+
+def _weighted_sum(weights: Array, values: Array) -> Array:
+    """Σ_i w_i v_i over the leading axis; truth values and whole numbers count as floats."""
+    if not jnp.issubdtype(values.dtype, jnp.inexact):
+        values = values.astype(jnp.float32)
+    return jnp.tensordot(weights.astype(values.dtype), values, axes=1)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,34 +15,35 @@ from jax.sharding import Mesh
 
 from tacthmc import checks
 from tacthmc.devices import check_batch, checked_mesh, place
+from tacthmc.hosts import OtherProcessError, together
 from tacthmc.keys import chain_keys
 from tacthmc.part import PartPotential
 from tacthmc.potential import Potential
-from tacthmc.run.chains import traced, unstacked
+from tacthmc.run.arguments import check_callbacks, check_checkpoints, check_progress, one_sampler
+from tacthmc.run.chains import start_chains, unstacked
 from tacthmc.run.chunk import Chain, Shape
 from tacthmc.run.failure import Failure
 from tacthmc.run.feed import Feeder
 from tacthmc.run.persist import check_end
 from tacthmc.run.plan import Callback, Plan, batch_size, without_source
 from tacthmc.run.result import Run
-from tacthmc.run.sample import check_checkpoints
 from tacthmc.run.session import recorded, restored, stored_record
 from tacthmc.samplers.base import Sampler
 from tacthmc.store.checkpoint import Checkpoints
 from tacthmc.store.errors import StoreError
-from tacthmc.store.folder import Folder, versions
+from tacthmc.store.folder import Folder, device_name, versions
 from tacthmc.store.program import read_program, read_structure
 
 
 class OtherVersionWarning(UserWarning):
-    """A run goes on with other versions than it began with: numbers may differ in rounding."""
+    """A run goes on with other versions or devices than before: numbers may differ in rounding."""
 
 
 def resume(
     path: str | Path,
     *,
     num_steps: int | None = None,
-    sampler: Sampler | None = None,
+    sampler: Sampler | Sequence[Sampler] | None = None,
     potential: Potential | None = None,
     checkpoint_seconds: float | None = None,
     checkpoint_steps: int | None = None,
@@ -52,13 +54,15 @@ def resume(
     """Go on with a stored run that was killed, interrupted, or is to be longer.
 
     On the same device and versions the draws are those of a run that was never interrupted,
-    bit for bit. The newest checkpoint that is sound is used.
+    bit for bit. The newest checkpoint that is sound is used; newer ones that are not are moved
+    to ``damaged`` in the run's folder.
 
     Args:
         path: the run's folder. Resuming runs code from it: only resume what you trust.
         num_steps: steps per chain in all, to make a finished run longer.
         sampler: as it was, where the folder alone could not keep it.
-        potential: as it was, where the folder alone could not keep it.
+        potential: as it was, where the folder alone could not keep it; where a part was
+            sampled, ``tacthmc.part(potential, init, sampled)[0]``.
         checkpoint_seconds: as for :func:`tacthmc.sample`; as it was by default.
         checkpoint_steps: as for :func:`tacthmc.sample`; as it was by default.
         mesh: as for :func:`tacthmc.sample`; may differ from before.
@@ -73,60 +77,27 @@ def resume(
     >>> resume(folder, num_steps=2_000).draws.shape
     (1, 40, 2)
     """
-    check_checkpoints(checkpoint_seconds, checkpoint_steps)
-    folder = Folder.open(path, write=True, process=jax.process_index())
-    with jax.enable_x64(folder.config["x64"]):
-        try:
-            return _resumed(
-                folder,
-                num_steps,
-                sampler,
-                potential,
-                checkpoint_seconds,
-                checkpoint_steps,
-                mesh,
-                progress,
-                callbacks,
+    check_progress(progress)
+    check_callbacks(callbacks)
+    folder = together(lambda: Folder.open(path, write=True, process=jax.process_index()))
+    try:
+        with jax.enable_x64(folder.config["x64"]):
+            plan, potential = _resumed_plan(folder, sampler, potential, num_steps, mesh)
+            plan = replace(
+                plan,
+                checkpoint_seconds=_or(checkpoint_seconds, folder.config["checkpoint_seconds"]),
+                checkpoint_steps=_or(checkpoint_steps, folder.config["checkpoint_steps"]),
+                progress=progress,
+                callbacks=tuple(callbacks),
             )
-        finally:
-            folder.close()
+            check_checkpoints(plan.checkpoint_seconds, plan.checkpoint_steps, plan.keep_every)
+            return _resumed(folder, plan, potential)
+    finally:
+        folder.close()
 
 
-def _resumed(
-    folder: Folder,
-    num_steps: int | None,
-    sampler: Sampler | None,
-    potential: Potential | None,
-    checkpoint_seconds: float | None,
-    checkpoint_steps: int | None,
-    mesh: Mesh | None,
-    progress: bool | None,
-    callbacks: Sequence[Callback],
-) -> Run:
-    config = folder.config
-    total = config["num_steps"] if num_steps is None else num_steps
-    checks.whole("num_steps", total, 1)
-    if total < config["num_steps"]:
-        raise ValueError(
-            f"num_steps is {total}, but the run in {folder.path} was begun for"
-            f" {config['num_steps']}: it can be made longer, not shorter"
-        )
-    sampler, potential = _program(folder, sampler, potential)
-    plan = _plan(
-        folder,
-        sampler,
-        potential,
-        num_steps=total,
-        checkpoint_seconds=_or(checkpoint_seconds, config["checkpoint_seconds"]),
-        checkpoint_steps=_or(checkpoint_steps, config["checkpoint_steps"]),
-        progress=progress,
-        callbacks=tuple(callbacks),
-    )
-    if mesh is not None:
-        plan = replace(plan, mesh=checked_mesh(mesh, plan.num_chains))
-    plan = plan.placed()
-    shapes = read_structure(folder.path)["chains"]
-    chains, notes = _newest(folder, plan, shapes)
+def _resumed(folder: Folder, plan: Plan, potential: Potential) -> Run:
+    chains, notes = _newest(folder, plan)
     failures = [Failure.from_json(fields) for fields in notes["failures"]]
     if failures:
         raise ValueError(
@@ -134,38 +105,22 @@ def _resumed(
             f" tacthmc.load({str(folder.path)!r})."
         )
     if notes["done"] >= plan.intervals:
-        folder.close()
-        return load(folder.path)
-    _tell(folder, notes, plan)
-    if total != config["num_steps"] and jax.process_index() == 0:
-        folder.config["num_steps"] = total
-        folder.seal()
+        return _loaded(folder, lambda: (plan.sampler, potential))
     feeder = None
     if plan.source is not None:
-        feeder = Feeder(plan.source, plan.num_chains, plan.keep_every, plan.mesh, notes["places"])
+        source, places = plan.source, notes["places"]
+        feeder = together(
+            lambda: Feeder(source, plan.num_chains, plan.keep_every, plan.mesh, places)
+        )
     check_batch(plan.mesh, feeder.batch_size if feeder else batch_size(plan.potential))
+    same = _told(folder, notes, plan)
+    if plan.num_steps != folder.config["num_steps"]:
+        folder.config["num_steps"] = plan.num_steps
+        together(folder.seal)
     numbers = jnp.arange(plan.num_chains)
-    keys = jax.vmap(chain_keys, in_axes=(None, 0))(_key(config), numbers)[1]
+    keys = jax.vmap(chain_keys, in_axes=(None, 0))(_key(folder.config), numbers)[1]
     keys = place(plan.mesh, keys, plan.spmd)
-    return recorded(plan, potential, folder, keys, chains, feeder, notes)
-
-
-def _plan(folder: Folder, sampler: Sampler, potential: Potential, **changes: Any) -> Plan:
-    """The plan that a folder's config tells of."""
-    config = folder.config
-    bare, source = without_source(potential)
-    plan = Plan(
-        sampler=sampler,
-        swept=config["swept"],
-        potential=bare,
-        key=_key(config),
-        num_chains=config["num_chains"],
-        num_steps=config["num_steps"],
-        num_warmup=config["num_warmup"],
-        shape=Shape(config["rows"], config["keep"] == "all"),
-        source=source,
-    )
-    return replace(plan, **changes)
+    return recorded(plan, potential, folder, keys, chains, feeder, notes, same=same)
 
 
 def _or(given: Any, before: Any) -> Any:
@@ -177,55 +132,141 @@ def _key(config: dict[str, Any]) -> Any:
     return jax.random.wrap_key_data(jnp.asarray(data), impl=config["key_impl"])
 
 
+def _resumed_plan(
+    folder: Folder,
+    sampler: Sampler | Sequence[Sampler] | None,
+    potential: Potential | None,
+    num_steps: int | None,
+    mesh: Mesh | None,
+) -> tuple[Plan, Potential]:
+    """The plan that the folder tells of, with what is given anew, checked against it."""
+    config = folder.config
+    total = _or(num_steps, config["num_steps"])
+    checks.whole("num_steps", total, 1)
+    if total < config["num_steps"]:
+        raise ValueError(
+            f"num_steps is {total}, but the run in {folder.path} was begun for"
+            f" {config['num_steps']}: it can be made longer, not shorter"
+        )
+    given = sampler is not None or potential is not None
+    known, potential = _program(folder, sampler, potential)
+    plan = replace(_plan(folder, known, potential), num_steps=total)
+    plan = replace(plan, mesh=checked_mesh(mesh, plan.num_chains))
+    if given:
+        _check_given(folder, plan, potential)
+    return plan.placed(), potential
+
+
+def _plan(folder: Folder, sampler: Sampler, potential: Potential) -> Plan:
+    """The plan that a folder's config tells of."""
+    config = folder.config
+    bare, source = without_source(potential)
+    return Plan(
+        sampler=sampler,
+        swept=config["swept"],
+        potential=bare,
+        key=_key(config),
+        num_chains=config["num_chains"],
+        num_steps=config["num_steps"],
+        num_warmup=config["num_warmup"],
+        shape=Shape(config["rows"], config["keep"] == "all"),
+        source=source,
+    )
+
+
 def _program(
-    folder: Folder, sampler: Sampler | None, potential: Potential | None
+    folder: Folder, sampler: Sampler | Sequence[Sampler] | None, potential: Potential | None
 ) -> tuple[Sampler, Potential]:
     """Sampler and potential: those given, else those that the folder keeps."""
-    if sampler is not None and potential is not None:
-        return traced(sampler), potential
+    if potential is not None:
+        checks.instance("potential", potential, Potential, "the potential of the run")
+    given = None if sampler is None else one_sampler(sampler, folder.config["num_chains"])[0]
+    if given is not None and potential is not None:
+        return given, potential
     specs = {s.name: s for s in folder.specs.values() if s.group == "observed_data"}
     parts = read_program(folder.path, folder.root, specs)
-    return (
-        parts["sampler"] if sampler is None else traced(sampler),
-        parts["potential"] if potential is None else potential,
-    )
+    return _or(given, parts["sampler"]), _or(potential, parts["potential"])
 
 
-def _newest(folder: Folder, plan: Plan, shapes: Chain) -> tuple[Chain, dict[str, Any]]:
-    """The newest checkpoint that is sound."""
-    checkpoints = Checkpoints(folder.path)
+def _check_given(folder: Folder, plan: Plan, potential: Potential) -> None:
+    """Refuse a sampler or potential that cannot be the one that the run had."""
+    config = folder.config
+    if config["part"] != isinstance(potential, PartPotential):
+        raise ValueError(
+            f"the run in {folder.path} sampled {'a part' if config['part'] else 'the whole'} of its"
+            " init: give the potential of the same, for a part tacthmc.part(…)[0]"
+        )
+    if plan.keep_every != config["keep_every"]:
+        raise ValueError(
+            f"sampler.keep_every is {plan.keep_every}, but the run in {folder.path} had"
+            f" {config['keep_every']}"
+        )
+    structure = read_structure(folder.path)["chains"]
+    positions = structure.state.position
+    now = eqx.filter_eval_shape(
+        start_chains, plan.sampler, plan.potential, plan.key, positions, plan.swept, None
+    )[0]
+    shapes = [[(x.shape, str(x.dtype)) for x in jax.tree.leaves(t)] for t in (structure, now)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"sampler or potential differ from those of the run in {folder.path}: its state has"
+            f" arrays {shapes[0]}, with these it would have {shapes[1]}"
+        )
+
+
+def _newest(folder: Folder, plan: Plan) -> tuple[Chain, dict[str, Any]]:
+    """The newest checkpoint that is sound; a writer moves the others out of the way."""
+    shapes = read_structure(folder.path)["chains"]
+    writes = folder.lock is not None
+    checkpoints = Checkpoints(folder.path, write=writes)
+    found, reasons, unsound = None, [], []
     try:
-        steps = checkpoints.steps()
-        reasons = []
-        for step in steps:
+        for step in checkpoints.steps():
             try:
-                found = restored(checkpoints, step, plan, shapes)
-                if folder.lock is not None:
-                    check_end(folder, found[1]["counts"], found[1]["rows"])
-            except StoreError as error:
+                chains, notes = restored(checkpoints, step, plan, shapes)
+                if writes:
+                    ends = notes["counts"], notes["rows"]
+                    together(lambda ends=ends: check_end(folder, *ends))
+            except (StoreError, OtherProcessError) as error:
                 reasons.append(str(error))
-                warnings.warn(f"{folder.path}: {error}; trying an older one", stacklevel=4)
+                unsound.append(step)
+                warnings.warn(f"{folder.path}: {error}; trying an older one", stacklevel=5)
                 continue
-            return found
+            found = chains, notes
+            break
     finally:
         checkpoints.close()
-    why = "; ".join(reasons) or "there is none"
-    raise StoreError(
-        f"{folder.path} has no sound checkpoint ({why}). Nothing was changed; the draws that were"
-        f" written can be read with tacthmc.load({str(folder.path)!r})"
-    )
+    if found is None:
+        why = "; ".join(reasons) or "there is none"
+        raise StoreError(
+            f"{folder.path} has no sound checkpoint ({why}). Nothing was changed; the draws that"
+            f" were written can be read with tacthmc.load({str(folder.path)!r})"
+        )
+    if writes and jax.process_index() == 0:
+        for step in unsound:
+            folder.move_aside(f"checkpoints/{step}")
+    return found
 
 
-def _tell(folder: Folder, notes: dict[str, Any], plan: Plan) -> None:
-    """Say where the run goes on, and how much is computed again."""
-    here, before = versions(), folder.config["versions"]
+def _told(folder: Folder, notes: dict[str, Any], plan: Plan) -> bool:
+    """Say where the run goes on and how much is computed again; whether it will be the same."""
+    config, here = folder.config, versions()
+    before = config["versions"]
     other = [f"{n} {before[n]} → {here.get(n)}" for n in before if here.get(n) != before[n]]
+    mesh = None if plan.mesh is None else dict(plan.mesh.shape)
+    for name, was, now in (
+        ("device", config["device"], device_name()),
+        ("mesh", config["mesh"], mesh),
+        ("processes", config["processes"], jax.process_count()),
+    ):
+        if was != now:
+            other.append(f"{name} {was} → {now}")
     if other:
         warnings.warn(
-            f"{folder.path} was begun with other versions ({', '.join(other)}): draws from here on"
+            f"{folder.path} was begun with something else ({', '.join(other)}): draws from here on"
             " may differ from an uninterrupted run's in rounding",
             OtherVersionWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
     if jax.process_index() == 0:
         again = max(0, min(folder.reached(), plan.intervals * plan.keep_every) - notes["steps"])
@@ -234,17 +275,22 @@ def _tell(folder: Folder, notes: dict[str, Any], plan: Plan) -> None:
             f" {plan.intervals * plan.keep_every}; {again} steps are computed again",
             file=sys.stderr,
         )
+    return not other
 
 
 def load(
-    path: str | Path, *, sampler: Sampler | None = None, potential: Potential | None = None
+    path: str | Path,
+    *,
+    sampler: Sampler | Sequence[Sampler] | None = None,
+    potential: Potential | None = None,
 ) -> Run:
     """Read a stored run, finished or not; draws are read from disk as they are asked for.
 
     Args:
         path: the run's folder. Loading runs code from it: only load what you trust.
-        sampler: as it was, where the folder alone could not keep it.
-        potential: as it was, where the folder alone could not keep it.
+        sampler: as it was, where the folder alone could not keep it and more than draws, trace
+            and statistics is wanted.
+        potential: likewise.
 
     >>> import jax, jax.numpy as jnp, tacthmc, tempfile
     >>> folder = tempfile.mkdtemp() + "/run"
@@ -255,25 +301,33 @@ def load(
     True
     """
     folder = Folder.open(path)
+    return _loaded(folder, lambda: _program(folder, sampler, potential))
+
+
+def _loaded(folder: Folder, program: Any) -> Run:
     config, status = folder.config, folder.status
-    sampler, potential = _program(folder, sampler, potential)
+
+    def known() -> tuple[list[Sampler], Potential]:
+        with jax.enable_x64(config["x64"]):
+            sampler, potential = program()
+            return unstacked(sampler, config["num_chains"], config["swept"]), potential
 
     def state() -> Any:
-        plan = _plan(folder, sampler, potential)
-        return _newest(folder, plan, read_structure(folder.path)["chains"])[0].state
+        with jax.enable_x64(config["x64"]):
+            sampler, potential = program()
+            return _newest(Folder.open(folder.path), _plan(folder, sampler, potential))[0].state
 
+    failures = tuple(Failure.from_json(fields) for fields in status.get("failures", []))
     return Run(
-        samplers=unstacked(sampler, config["num_chains"], config["swept"]),
-        potential=potential,
+        program=known,
         key=_key(config),
-        rest=potential.rest if isinstance(potential, PartPotential) else None,
         record=stored_record(folder),
         state=state,
-        failures=tuple(Failure.from_json(fields) for fields in status.get("failures", [])),
+        failures=failures,
         num_steps=status["steps"],
         num_warmup=config["num_warmup"],
         keep_all=config["keep"] == "all",
-        interrupted=not status["finished"],
+        interrupted=not status["finished"] and not failures,
         seconds=status.get("seconds", 0.0),
         compile_seconds=status.get("compile_seconds", 0.0),
         folder=folder,

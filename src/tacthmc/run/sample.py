@@ -12,9 +12,10 @@ from jaxtyping import Array
 
 from tacthmc import checks
 from tacthmc.devices import check_batch, checked_mesh
+from tacthmc.hosts import together
 from tacthmc.part import part
 from tacthmc.potential import Potential
-from tacthmc.run.chains import stacked, traced
+from tacthmc.run.arguments import check_callbacks, check_checkpoints, check_progress, one_sampler
 from tacthmc.run.chunk import Shape
 from tacthmc.run.drive import Drive
 from tacthmc.run.feed import Feeder
@@ -39,7 +40,7 @@ def sample(
     sampled: Any = None,
     init_per_chain: bool | None = None,
     store: str | Path | None = None,
-    checkpoint_seconds: float | None = 60.0,
+    checkpoint_seconds: float | None = 120.0,
     checkpoint_steps: int | None = None,
     mesh: Mesh | None = None,
     progress: bool | None = None,
@@ -87,7 +88,7 @@ def sample(
     >>> run.draws.shape
     (4, 90, 2)
     """
-    sampler, swept, num_chains = _samplers(sampler, num_chains)
+    sampler, swept, num_chains = one_sampler(sampler, num_chains)
     checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
     checks.whole("num_steps", num_steps, 1)
     num_warmup = num_steps // 10 if num_warmup is None else num_warmup
@@ -98,22 +99,28 @@ def sample(
             " would be kept"
         )
     _check_keep(keep, potential)
-    check_checkpoints(checkpoint_seconds, checkpoint_steps)
+    check_checkpoints(checkpoint_seconds, checkpoint_steps, sampler.keep_every)
+    check_callbacks(callbacks)
+    check_progress(progress)
+    if store is not None and not isinstance(store, (str, Path)):
+        raise TypeError(f"store must be the path of a new folder; got {store!r}")
     if not jnp.issubdtype(jnp.asarray(key).dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(jnp.asarray(key))
+    if key.shape != ():
+        raise ValueError(f"key must be one key, shape (); got an array of keys, shape {key.shape}")
     if sampled is not None:
         potential, init = part(potential, init, sampled)
     whole_potential = potential
     potential, source = without_source(potential)
-    if mesh is not None:
-        mesh = checked_mesh(mesh, num_chains)
+    mesh = checked_mesh(mesh, num_chains)
     feeder = None
     if source is not None:
-        feeder = Feeder(source, num_chains, sampler.keep_every, mesh, None)
+        feeder = together(lambda: Feeder(source, num_chains, sampler.keep_every, mesh, None))
     check_batch(mesh, feeder.batch_size if feeder else batch_size(potential))
     fed = feeder.example if feeder else None
     positions = chain_positions(potential, init, num_chains, init_per_chain, fed)
     check_start(potential, positions, key, fed)
+    each_draw = (positions, [potential.init_model()] * num_chains)
     plan = Plan(
         sampler=sampler,
         swept=swept,
@@ -122,7 +129,7 @@ def sample(
         num_chains=num_chains,
         num_steps=num_steps,
         num_warmup=num_warmup,
-        shape=Shape(chunk_rows(positions, feeder), keep == "all"),
+        shape=Shape(chunk_rows(each_draw, feeder), keep == "all"),
         mesh=mesh,
         source=source,
         checkpoint_seconds=checkpoint_seconds,
@@ -144,24 +151,6 @@ def sample(
     )
 
 
-def _samplers(sampler: Sampler | Sequence[Sampler], num_chains: int) -> tuple[Sampler, bool, int]:
-    """One sampler (with a leading chain axis where there were many), and how many chains."""
-    checks.whole("num_chains", num_chains, 1)
-    if not isinstance(sampler, (list, tuple)):
-        checks.instance("sampler", sampler, Sampler, "one of the package's samplers")
-        assert isinstance(sampler, Sampler)
-        return traced(sampler), False, num_chains
-    if not sampler:
-        raise ValueError("sampler is an empty list; expected one sampler per chain")
-    for number, one in enumerate(sampler):
-        checks.instance(f"sampler[{number}]", one, Sampler, "one of the package's samplers")
-    if num_chains not in (1, len(sampler)):
-        raise ValueError(
-            f"num_chains is {num_chains}, but there are {len(sampler)} samplers: give one per chain"
-        )
-    return stacked(list(sampler)), True, len(sampler)
-
-
 def _check_keep(keep: str, potential: Potential) -> None:
     if keep not in ("plateau", "all"):
         raise ValueError(f"keep must be 'plateau' or 'all'; got {keep!r}")
@@ -171,11 +160,3 @@ def _check_keep(keep: str, potential: Potential) -> None:
             " have (a mini-batch's energy would give wrong weights): use keep='plateau', or a"
             " tacthmc.posterior with resident data and no model_state"
         )
-
-
-def check_checkpoints(seconds: float | None, steps: int | None) -> None:
-    """Refuse intervals that are none."""
-    if seconds is not None:
-        checks.positive("checkpoint_seconds", seconds)
-    if steps is not None:
-        checks.whole("checkpoint_steps", steps, 1)

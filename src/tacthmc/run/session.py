@@ -1,7 +1,6 @@
 """What beginning a run and going on with one have in common."""
 
 import warnings
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from tacthmc.devices import place
+from tacthmc.devices import place, using
+from tacthmc.hosts import together
 from tacthmc.part import PartPotential
 from tacthmc.potential import Potential
 from tacthmc.run.chains import pack_chains, run_chunk, start_chains, unpack_chains, unstacked
@@ -24,14 +24,14 @@ from tacthmc.run.plan import Plan
 from tacthmc.run.record import Record, StoredRecord
 from tacthmc.run.result import Run
 from tacthmc.store.checkpoint import Checkpoints
-from tacthmc.store.errors import StoreError
+from tacthmc.store.errors import StoreError, writing
 from tacthmc.store.folder import Folder, device_name
 from tacthmc.store.program import data_specs, observed, read_structure, write_program
 
 
 def started(plan: Plan, positions: Any) -> tuple[Chain, Any]:
     """All chains before their first step, and the keys of their steps."""
-    with nullcontext() if plan.mesh is None else jax.set_mesh(plan.mesh):
+    with using(plan.mesh):
         positions = place(plan.mesh, positions, plan.spmd)
         return jax.block_until_ready(
             start_chains(plan.sampler, plan.potential, plan.key, positions, plan.swept, plan.spmd)
@@ -51,7 +51,7 @@ def chunk_shapes(plan: Plan, keys: Any, chains: Chain, feeder: Feeder | None) ->
         )
     integer = jnp.zeros((), int)
     per_chain = feeder is not None and feeder.per_chain
-    with nullcontext() if plan.mesh is None else jax.set_mesh(plan.mesh):
+    with using(plan.mesh):
         return eqx.filter_eval_shape(
             run_chunk,
             plan.sampler,
@@ -98,9 +98,11 @@ def new_folder(
         "mesh": None if plan.mesh is None else dict(plan.mesh.shape),
         "sampler": repr(plan.sampler),
         "potential": type(potential).__name__,
+        "part": isinstance(potential, PartPotential),
     }
-    folder = Folder.create(store, config, specs, jax.process_index())
-    try:
+    folder = together(lambda: Folder.create(store, config, specs, jax.process_index()))
+
+    def fill() -> None:
         if jax.process_index() == 0:
             folder.write_whole("posterior/chain", np.arange(plan.num_chains))
             for name, value in data.items():
@@ -109,6 +111,10 @@ def new_folder(
             shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), chains)
             parts = {"sampler": plan.sampler, "potential": potential}
             write_program(folder.path, parts, {"chains": shapes, "kept": kept}, data)
+
+    try:
+        with writing(folder.path, "writing the run's settings"):
+            together(fill)
     except BaseException:
         folder.close()
         raise
@@ -125,10 +131,10 @@ def restored(
         sharding = NamedSharding(plan.mesh, spec)
     words = eqx.filter_eval_shape(pack_chains, plan.potential, shapes, None)[0]
     like = jax.ShapeDtypeStruct(words.shape, words.dtype, sharding=sharding)
-    with nullcontext() if plan.mesh is None else jax.set_mesh(plan.mesh):
-        found, notes = checkpoints.restore(step, like)
+    with using(plan.mesh):
+        found, notes = together(lambda: checkpoints.restore(step, like))
         chains, fingerprint = unpack_chains(plan.potential, found, shapes, plan.spmd)
-    if int(fingerprint) != notes["fingerprint"]:
+    if int(fingerprint) != notes.get("fingerprint"):
         raise StoreError(f"the checkpoint at step {step} is damaged: its checksum differs")
     return chains, notes
 
@@ -142,12 +148,16 @@ def recorded(
     feeder: Feeder | None,
     notes: dict[str, Any] | None,
     compile_seconds: float = 0.0,
+    same: bool = True,
 ) -> Run:
-    """Run with a store, from the start or from a checkpoint's ``notes``."""
+    """Run with a store, from the start or from a checkpoint's ``notes``.
+
+    ``same`` says whether device and versions are those that the run had before.
+    """
     writer = None
     before = notes or {"done": 0, "seconds": 0.0, "compile_seconds": 0.0}
     try:
-        writer = StoreWriter(folder, plan, notes)
+        writer = StoreWriter(folder, plan, notes, same)
         driver = Drive(
             plan,
             keys,
@@ -160,8 +170,7 @@ def recorded(
         )
         if notes is None:
             driver.first_commit()
-            if jax.process_index() == 0:
-                folder.seal()
+            together(folder.seal)
         outcome = driver.run()
     finally:
         if writer is not None:
@@ -182,10 +191,8 @@ def finished(
     for failure in outcome.failures:
         warnings.warn(str(failure), DivergedWarning, stacklevel=3)
     return Run(
-        samplers=unstacked(plan.sampler, plan.num_chains, plan.swept),
-        potential=potential,
+        program=lambda: (unstacked(plan.sampler, plan.num_chains, plan.swept), potential),
         key=plan.key,
-        rest=potential.rest if isinstance(potential, PartPotential) else None,
         record=record,
         state=outcome.chains.state,
         failures=tuple(outcome.failures),

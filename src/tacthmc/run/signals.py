@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 from types import FrameType, TracebackType
 from typing import Any
@@ -32,10 +31,9 @@ class Interrupt:
             raise KeyboardInterrupt
         else:
             lost = "steps since the last checkpoint" if self._saved else "everything"
-            print(
-                "\nstopping after this chunk; Ctrl-C again stops now and loses " + lost,
-                file=sys.stderr,
-            )
+            message = f"\nstopping after this chunk; Ctrl-C again stops now and loses {lost}\n"
+            # Straight to the terminal: printing is not safe where a signal may break in.
+            os.write(2, message.encode())
         self.asked = True
 
     def __exit__(
@@ -46,6 +44,6 @@ class Interrupt:
     ) -> None:
         """Give them back; a process that was asked to end now does."""
         for number, handler in self._old.items():
-            signal.signal(number, handler)
-        if self._terminated and kind is None:
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if self._terminated:
             os.kill(os.getpid(), signal.SIGTERM)

@@ -85,7 +85,7 @@ def summarise(run: "Run") -> Summary:
     if not arviz_is_there():
         notes.append("! ESS and R-hat need ArviZ: pip install arviz")
     expected = None
-    if run.tempered and isinstance(run.sampler, Langevin) and run.sampler.coupling is not None:
+    if run.tempered and run.program_is_known and isinstance(run.sampler, Langevin):
         expected = float(
             np.mean(
                 [

@@ -33,15 +33,24 @@ def log_weights(lam: list[np.ndarray], energy: list[np.ndarray]) -> list[np.ndar
     sizes = [len(chain) for chain in lam]
     lams = np.concatenate(lam).astype(float)
     energies = np.concatenate(energy).astype(float)
+    # A draw without an energy counts nothing.
+    lost = ~np.isfinite(energies)
+    if lost.any() and not lost.all():
+        found = iter(_some_log_weights(lams[~lost], energies[~lost]))
+        weights = np.array([-np.inf if bad else next(found) for bad in lost])
+        return np.split(weights, np.cumsum(sizes)[:-1])
+    return np.split(_some_log_weights(lams, energies), np.cumsum(sizes)[:-1])
+
+
+def _some_log_weights(lams: np.ndarray, energies: np.ndarray) -> np.ndarray:
     if not lams.size or np.all(lams == 1):
-        return [np.zeros(size) for size in sizes]
+        return np.zeros(lams.size)
     energies = energies - np.mean(energies)
     states, shares, guess = _states(lams, energies)
     some = np.linspace(0, len(energies) - 1, min(FITTED, len(energies))).astype(int)
     free = _free_energies(states, shares, energies[some], guess)
     weights = -energies - _mixture(states, shares, free, energies)
-    weights -= _log_mean_exp(weights)
-    return np.split(weights, np.cumsum(sizes)[:-1])
+    return weights - _log_mean_exp(weights)
 
 
 def _states(lams: np.ndarray, energies: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -116,9 +125,13 @@ def influence(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def weighted_rhat(values: np.ndarray, weights: np.ndarray) -> float:
-    """Split R-hat from weighted means and variances of half chains."""
+    """Split R-hat from weighted means and variances of half chains; NaN where it says nothing."""
     half = values.shape[1] // 2
+    if values.shape[0] < 2 or half < 2:
+        return float("nan")
     pieces = [(values[:, :half], weights[:, :half]), (values[:, -half:], weights[:, -half:])]
+    if any(np.any(u.sum(axis=1) == 0) for _, u in pieces):
+        return float("nan")
     means = [weighted_mean(x, w) for v, u in pieces for x, w in zip(v, u, strict=True)]
     spreads = [weighted_sd(x, w) ** 2 for v, u in pieces for x, w in zip(v, u, strict=True)]
     within = float(np.mean(spreads))

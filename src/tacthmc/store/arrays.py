@@ -103,8 +103,9 @@ def opened(root: Path, path: str, metadata: dict[str, Any]) -> Any:
         "driver": "zarr3",
         "kvstore": {"driver": "file", "path": str((root / path).absolute())},
         "metadata": {k: v for k, v in metadata.items() if k != "attributes"},
-        # Nothing is held beyond a write: memory stays flat.
-        "recheck_cached_data": True,
+        # What was written is there: a chunk that is missing is an error, not a fill value.
+        "store_data_equal_to_fill_value": True,
+        "fill_missing_data_reads": False,
     }
     return ts.open(spec, open=True, assume_metadata=True).result()
 

@@ -25,15 +25,18 @@ def _orbax() -> Any:
 class Checkpoints:
     """The checkpoints of one run."""
 
-    def __init__(self, folder: Path):
-        """Those in ``folder/checkpoints``."""
+    def __init__(self, folder: Path, write: bool = True):
+        """Those in ``folder/checkpoints``; whoever writes also takes away what a kill left."""
         self._ocp = _orbax()
         self._folder = folder
         with writing(folder, "opening the checkpoints"):
             self._manager = self._ocp.CheckpointManager(
                 (folder / "checkpoints").absolute(),
                 options=self._ocp.CheckpointManagerOptions(
-                    max_to_keep=KEPT, enable_async_checkpointing=True
+                    max_to_keep=KEPT,
+                    enable_async_checkpointing=True,
+                    cleanup_tmp_directories=write,
+                    read_only=not write,
                 ),
             )
 

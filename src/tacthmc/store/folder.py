@@ -14,10 +14,12 @@ import numpy as np
 
 from tacthmc.store.arrays import ENDLESS, ArraySpec, opened, replace_json, tensorstore
 from tacthmc.store.errors import StoreError, writing
-from tacthmc.store.lock import Lock
+from tacthmc.store.lock import LOCK, Lock
 
 FORMAT = 1
-UNFINISHED = {"draws.zarr", "checkpoints", "program.pkl", "shapes.pkl", "config.json.part"}
+# There from the first moment of a run until its config is written.
+MARKER = "beginning"
+UNFINISHED = ("draws.zarr", "checkpoints", "program.pkl", "shapes.pkl", "config.json.part")
 RECTANGLES = ("posterior", "sample_stats", "model_state")
 
 
@@ -44,7 +46,7 @@ class Folder:
         """See :meth:`create` and :meth:`open`."""
         self.path, self.config, self.lock = path, config, lock
         self.root = path / "draws.zarr"
-        self.specs = {s["group"] + "/" + s["name"]: _spec(s) for s in config["arrays"]}
+        self.specs = {spec.path: spec for spec in map(_spec, config["arrays"])}
         self._handles: dict[str, Any] = {}
 
     @classmethod
@@ -63,10 +65,10 @@ class Folder:
             if path.exists() and not path.is_dir():
                 raise StoreError(f"{path} is a file; store must name a folder")
             path.mkdir(parents=True, exist_ok=True)
+            if process == 0:
+                _check_empty(path)
             lock = Lock(path, process)
             try:
-                if process == 0:
-                    _clear_unfinished(path)
                 config = {
                     "format": FORMAT,
                     "versions": versions(),
@@ -76,6 +78,8 @@ class Folder:
                 }
                 folder = cls(path, config, lock)
                 if process == 0:
+                    _clear_unfinished(path)
+                    (path / MARKER).touch()
                     folder.publish({}, {"steps": 0, "finished": False})
             except BaseException:
                 lock.release()
@@ -84,8 +88,10 @@ class Folder:
 
     def seal(self) -> None:
         """Write the config: from here on the folder holds a run."""
-        with writing(self.path, "writing config.json"):
-            replace_json(self.path / "config.json", self.config)
+        if jax.process_index() == 0:
+            with writing(self.path, "writing config.json"):
+                replace_json(self.path / "config.json", self.config)
+                (self.path / MARKER).unlink(missing_ok=True)
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = False, process: int = 0) -> "Folder":
@@ -97,17 +103,21 @@ class Folder:
         try:
             config = json.loads(file.read_text())
             form = config["format"]
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{file} is damaged: {error}") from error
         if form != FORMAT:
             raise StoreError(
                 f"{path} has format {form}, this version of tacthmc reads format {FORMAT}: use the"
                 f" tacthmc that wrote it ({config.get('versions', {}).get('tacthmc', 'unknown')})"
             )
-        if not write:
-            return cls(path, config, None)
-        with writing(path, "opening the run's folder for writing"):
-            return cls(path, config, Lock(path, process))
+        try:
+            folder = cls(path, config, None)
+        except (KeyError, TypeError) as error:
+            raise StoreError(f"{file} is damaged: {error!r}") from error
+        if write:
+            with writing(path, "opening the run's folder for writing"):
+                folder.lock = Lock(path, process)
+        return folder
 
     def close(self) -> None:
         """Release the lock."""
@@ -169,28 +179,45 @@ class Folder:
             }
             replace_json(self.root / "zarr.json", root)
 
+    def move_aside(self, name: str) -> None:
+        """Move something that is damaged to ``damaged``, where nothing looks for it."""
+        with writing(self.path, f"moving {name} aside"):
+            target = self.path / "damaged" / name
+            while target.exists():
+                target = target.with_name(target.name + "-again")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (self.path / name).rename(target)
+
     def reached(self, step: int | None = None) -> int:
         """How far a run has set out to go, for whoever has to go on after it was killed."""
         file = self.path / "reached"
         if step is not None:
             with writing(self.path, "noting the progress"):
-                file.write_text(str(step))
+                part = file.with_name("reached.part")
+                part.write_text(str(step))
+                part.replace(file)
             return step
         text = file.read_text() if file.exists() else ""
         return int(text) if text.isdigit() else 0
 
 
-def _clear_unfinished(path: Path) -> None:
-    """Take away what a run left that was killed before it had begun; anything else is refused."""
-    found = {e.name for e in path.iterdir() if e.name.partition(".")[0] != "lock"}
-    if found - UNFINISHED:
+def _check_empty(path: Path) -> None:
+    """Refuse a folder with anything in it but what an unfinished beginning left."""
+    found = sorted(e.name for e in path.iterdir() if not e.name.startswith(LOCK))
+    if found and MARKER not in found:
         raise StoreError(
-            f"{path} is not empty (there is {sorted(found - UNFINISHED)[0]!r} in it): store must"
-            " name a new folder"
+            f"{path} is not empty (there is {found[0]!r} in it) and holds no run: store must name a"
+            " new folder"
         )
-    for name in found:
+
+
+def _clear_unfinished(path: Path) -> None:
+    """Take away what a run left that was killed before it had begun."""
+    if not (path / MARKER).exists():
+        return
+    for name in UNFINISHED:
         entry = path / name
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(True)
 
 
 def _spec(fields: dict[str, Any]) -> ArraySpec:

@@ -8,13 +8,15 @@ from typing import IO
 
 from tacthmc.store.errors import StoreError
 
+LOCK = "tacthmc.lock"
+
 
 class Lock:
     """Held from construction until :meth:`release`."""
 
     def __init__(self, folder: Path, process: int = 0):
         """Take the lock, or say who has it."""
-        path = folder / ("lock" if process == 0 else f"lock.{process}")
+        path = folder / (LOCK if process == 0 else f"{LOCK}.{process}")
         self._file: IO[str] | None = path.open("a+")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -50,15 +50,23 @@ def write_program(
     folder: Path, parts: dict[str, Any], structure: dict[str, Any], data: dict[str, Any]
 ) -> None:
     """Pickle what the run is made of, warning where that cannot be done, and its shapes."""
-    import cloudpickle
+    base: Any = pickle.Pickler
+    try:
+        import cloudpickle
 
+        base = cloudpickle.Pickler
+    except ImportError:
+        # Plain pickling keeps what comes from modules; what comes from a script it refuses.
+        pass
     names = {id(value): name for name, value in data.items()}
 
-    class Pickler(cloudpickle.Pickler):
+    class Pickler(base):
         def persistent_id(self, obj: Any) -> Any:
             return names.get(id(obj))
 
-    (folder / SHAPES).write_bytes(cloudpickle.dumps(structure))
+    buffer = io.BytesIO()
+    base(buffer).dump(structure)
+    (folder / SHAPES).write_bytes(buffer.getvalue())
     buffer = io.BytesIO()
     try:
         Pickler(buffer).dump(parts)
@@ -87,8 +95,11 @@ def read_program(folder: Path, root: Path, specs: dict[str, ArraySpec]) -> dict[
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, pid: Any) -> Any:
             spec = specs[pid]
-            array = opened(root, spec.path, spec.metadata(0))
-            return jnp.asarray(np.asarray(array.read().result()))
+            try:
+                array = opened(root, spec.path, spec.metadata(0))
+                return jnp.asarray(np.asarray(array.read().result()))
+            except ValueError as error:
+                raise StoreError(f"{root / spec.path}: the data cannot be read: {error}") from error
 
     path = folder / FILE
     if not path.exists():

@@ -1,0 +1,49 @@
+"""Many processes that run one program: what they decide, they decide together."""
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+T = TypeVar("T")
+
+
+class OtherProcessError(RuntimeError):
+    """Another process of the run failed; its own message says why."""
+
+
+def everyone(values: Any) -> np.ndarray:
+    """The values of every process, with a leading process axis."""
+    values = np.asarray(values)
+    if jax.process_count() == 1:
+        return values[None]
+    return np.asarray(multihost_utils.process_allgather(values))
+
+
+def together(action: Callable[[], T]) -> T:
+    """Do something that may fail in one process; if it does, all of them raise.
+
+    A process that went on alone would wait for the others for ever.
+    """
+    error = result = None
+    try:
+        result = action()
+    except Exception as raised:
+        error = raised
+    failed = np.flatnonzero(everyone(error is not None))
+    if error is not None:
+        raise error
+    if failed.size:
+        raise OtherProcessError(f"process {failed[0]} of the run failed; its message says why")
+    return result  # pyright: ignore[reportReturnType]
+
+
+def everyones_json(value: Any) -> list[Any]:
+    """Any JSON value of every process."""
+    text = json.dumps(value).encode()
+    size = int(everyone(len(text)).max())
+    rows = everyone(np.frombuffer(text.ljust(size), np.uint8))
+    return [json.loads(bytes(row)) for row in rows]
