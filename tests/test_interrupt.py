@@ -33,6 +33,14 @@ def short_chunks(monkeypatch):
     monkeypatch.setattr(drive, "CHUNK_SECONDS", 0.05)
 
 
+@pytest.fixture(autouse=True)
+def default_handler():
+    """As in a terminal, also where the tests themselves run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("stored", [False, True])
 def test_once(stored, tmp_path, capfd):
     """After the chunk; everything is there, and a stored run can go on."""

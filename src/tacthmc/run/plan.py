@@ -19,7 +19,7 @@ from tacthmc.samplers.base import Sampler
 from tacthmc.streamed import Source, StreamedPosterior
 
 # Draws of one chunk are held on the device: this many numbers at most.
-CHUNK_NUMBERS = 1 << 22
+CHUNK_NUMBERS = 1 << 24
 CHUNK_INTERVALS = 1000
 
 Callback = Callable[[Snapshot], Any]

@@ -17,7 +17,7 @@ import numpy as np
 
 from tacthmc.store.errors import needs
 
-CHUNK_BYTES = 1 << 21
+CHUNK_BYTES = 1 << 23
 # Chunks hold at most so many rows, so that the last one, written again at each flush, is small.
 CHUNK_ROWS = 1 << 12
 # A length that no run reaches: writers see arrays this long.
