@@ -175,6 +175,15 @@ def _interval(
         data, selection = potential.select(data, data_key, position)
         return data, (sampler.noise(noise_key, position), selection)
 
+    def drawn_step(carry: tuple[Chain, _Tally, Info], fed: Any) -> tuple[Any, None]:
+        """A block of one step: without the inner loop, whose carry would be copied."""
+        chain, tally, info = carry
+        data = chain.data if fed is None else fed
+        data, drawn = draw(data, chain.state.step)
+        if fed is None:
+            chain = chain._replace(data=data)
+        return one_step((chain, tally, info), drawn)
+
     def one_block(carry: tuple[Chain, _Tally, Info], fed: Any) -> tuple[Any, None]:
         chain, tally, info = carry
         steps = chain.state.step + jnp.arange(block)
@@ -209,9 +218,10 @@ def _interval(
         _zero(info.xi_kinetic_temperature),
         None if info.hot is None else jnp.zeros((), int),
     )
-    if fed is not None:
+    body = drawn_step if block == 1 else one_block
+    if fed is not None and block > 1:
         fed = jax.tree.map(lambda x: x.reshape(blocks, block, *x.shape[1:]), fed)
-    (chain, tally, info), _ = jax.lax.scan(one_block, (chain, tally, info), fed, length=blocks)
+    (chain, tally, info), _ = jax.lax.scan(body, (chain, tally, info), fed, length=blocks)
     row = Row(
         step=chain.state.step,
         keep=info.keep,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import equinox as eqx
+import jax
 from jax.sharding import Mesh
 
 from tacthmc._typing import PRNGKey
@@ -18,8 +19,10 @@ from tacthmc.run.monitor import Snapshot
 from tacthmc.samplers.base import Sampler
 from tacthmc.streamed import Source, StreamedPosterior
 
-# Draws of one chunk are held on the device: this many numbers at most.
-CHUNK_NUMBERS = 1 << 24
+# Draws of one chunk are held on the device: this many numbers at most. An accelerator fills
+# them fast and is kept busy by more; on a CPU the memory's cleaning is what would be felt.
+CHUNK_NUMBERS = {"cpu": 1 << 22}
+MOST_CHUNK_NUMBERS = 1 << 24
 CHUNK_INTERVALS = 1000
 
 Callback = Callable[[Snapshot], Any]
@@ -85,7 +88,8 @@ class Plan:
 
 def chunk_rows(draw: Any, feeder: Feeder | None) -> int:
     """Intervals that a chunk has room for; ``draw`` is what is kept of all chains at once."""
-    rows = min(CHUNK_INTERVALS, CHUNK_NUMBERS // max(1, dimension(draw)))
+    numbers = CHUNK_NUMBERS.get(jax.default_backend(), MOST_CHUNK_NUMBERS)
+    rows = min(CHUNK_INTERVALS, numbers // max(1, dimension(draw)))
     if feeder is not None:
         rows = min(rows, FEED_BYTES // max(1, feeder.bytes_per_interval))
     return max(1, rows)

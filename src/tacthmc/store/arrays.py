@@ -110,12 +110,14 @@ def opened(root: Path, path: str, metadata: dict[str, Any]) -> Any:
     return ts.open(spec, open=True, assume_metadata=True).result()
 
 
-def replace_json(path: Path, content: Any) -> None:
+def replace_json(path: Path, content: Any, durable: bool = True) -> None:
     """Write a JSON file so that a reader sees the old one or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     with part.open("w") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
+        # In one piece: json.dump would go through Python item by item.
+        file.write(json.dumps(content))
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     part.replace(path)

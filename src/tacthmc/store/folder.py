@@ -48,6 +48,7 @@ class Folder:
         self.root = path / "draws.zarr"
         self.specs = {spec.path: spec for spec in map(_spec, config["arrays"])}
         self._handles: dict[str, Any] = {}
+        self._published: dict[str, Any] = {}
 
     @classmethod
     def create(
@@ -165,8 +166,11 @@ class Folder:
             }
             for path, spec in self.specs.items():
                 nodes[path] = spec.metadata(lengths.get(spec.group, 0))
+            # The root's file has it all; these are for readers that do not look there.
             for path, node in nodes.items():
-                replace_json(self.root / path / "zarr.json", node)
+                if self._published.get(path) != node:
+                    replace_json(self.root / path / "zarr.json", node, durable=False)
+            self._published = nodes
             root = {
                 "zarr_format": 3,
                 "node_type": "group",
