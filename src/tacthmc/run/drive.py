@@ -63,7 +63,7 @@ class Drive:
         seconds: float = 0.0,
         compile_seconds: float = 0.0,
     ):
-        """``seconds`` are those that earlier sessions took."""
+        """``seconds`` are those that the run took before it was interrupted."""
         self._plan, self._keys, self._sink, self._feeder = plan, keys, sink, feeder
         self._store = sink if isinstance(sink, StoreWriter) else None
         self._begun = time.perf_counter() - seconds
@@ -78,7 +78,7 @@ class Drive:
         """A checkpoint before the first step, so that there is always one to go on from."""
         self._commit()
         assert self._store is not None
-        self._store.checkpoints.wait()
+        together(self._store.checkpoints.wait)
 
     def run(self) -> Outcome:
         """Until the end, a failure, or somebody's wish."""
