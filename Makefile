@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 READY := $(VENV)/ready-$(VERSION)
 
-.PHONY: install demo test test-slow soak lint types clean
+.PHONY: install demo test test-slow soak browser lint types clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -18,7 +18,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: install
-	$(BIN)/python -m tacthmc.demo
+	$(BIN)/tacthmc demo
 
 lint: install
 	$(BIN)/ruff check .
@@ -35,6 +35,11 @@ test-slow: install
 
 soak: install
 	$(BIN)/python -m benchmarks.soak
+
+# The report's tests run in a real browser; without one they are skipped.
+browser:
+	command -v chromium || command -v chromium-browser || command -v google-chrome \
+		|| (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium)
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info

@@ -18,10 +18,13 @@ class Thermostat:
     def __init__(self, kind, gamma):
         self.kind, self.gamma = kind, gamma
 
-    def advance(self, z, r, m, eta, bath, weight):
+    def advance(self, z, r, m, eta, bath, weight, settled=None):
+        calm = np.eye(len(m))
+        if settled is not None:
+            calm = expm(-weight / 2 * self.matrix(settled, m))
         if self.kind == "matrix":
-            return z + weight / self.gamma * (np.outer(r, r) - np.diag(eta * bath / m))
-        excess = r**2 - eta * bath / m
+            return z + weight / self.gamma * (np.outer(r, r) - eta * bath * calm / m)
+        excess = r**2 - eta * bath * np.diagonal(calm) / m
         if self.kind == "diagonal":
             return z + weight / self.gamma * excess
         if self.kind == "tensor":  # two leaves: all but the last coordinate, and the last
@@ -47,18 +50,17 @@ def splitting_step(s, grad, noise, p):
     theta = theta + r / 2
     xi, rx = _mirror(xi + rx / 2, rx, p["wall"])
     lam, slope = (bath * v for v in coupling(xi))
-    z = p["thermostat"].advance(z, r, m, eta, bath, lam**2 / 2)
-    damp = expm(-(lam**2) / 2 * p["thermostat"].matrix(z, m))
+    thermostat, old = p["thermostat"], r
     u, g = grad(theta)
-    r = damp @ (damp @ r - lam * eta / m * g + lam * np.sqrt(2 * c * eta) / m * noise["theta"])
-    z = p["thermostat"].advance(z, r, m, eta, bath, lam**2 / 2)
+    ahead = thermostat.advance(z, r, m, eta, bath, lam**2 / 2)
+    half = expm(-(lam**2) / 2 * thermostat.matrix(ahead, m))
+    r = half @ (half @ r - lam * eta / m * g + lam * np.sqrt(2 * c * eta) / m * noise["theta"])
+    z = thermostat.advance(z, (old + r) / 2, m, eta, bath, lam**2, s["settled"])
     theta = theta + r / 2
-    zx = zx + slope**2 / 2 * (rx**2 - ex * bath) / p["gamma_xi"]
-    damp_xi = np.exp(-(slope**2) / 2 * zx)
     push = p["bias"](xi, slope, u)
-    rx = damp_xi * (
-        damp_xi * rx - slope * (ex * u + np.sqrt(2 * cx * ex) * noise["xi"]) + ex * push
-    )
+    zx = zx + slope**2 / 2 * (rx**2 - ex * bath) / p["gamma_xi"]
+    half = np.exp(-(slope**2) / 2 * zx)
+    rx = half * (half * rx - slope * (ex * u + np.sqrt(2 * cx * ex) * noise["xi"]) + ex * push)
     zx = zx + slope**2 / 2 * (rx**2 - ex * bath) / p["gamma_xi"]
     xi, rx = _mirror(xi + rx / 2, rx, p["wall"])
     return {"theta": theta, "r": r, "xi": xi, "rx": rx, "z": z, "zx": zx}

@@ -13,11 +13,7 @@ import pytest
 import tacthmc
 
 ROOT = Path(__file__).parent.parent
-MODULES = ["tacthmc"] + [
-    info.name
-    for info in pkgutil.walk_packages(tacthmc.__path__, "tacthmc.")
-    if info.name != "tacthmc.demo"
-]
+MODULES = ["tacthmc"] + [info.name for info in pkgutil.walk_packages(tacthmc.__path__, "tacthmc.")]
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +29,9 @@ def test_docstrings(name):
     assert failed == 0
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/scaling.md", "docs/runs.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/scaling.md", "docs/runs.md", "docs/command-line.md"]
+)
 def test_pages(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
@@ -55,14 +53,3 @@ def test_every_public_name_has_an_example():
         and ">>>" not in (value.__doc__ or "")
     ]
     assert not missing
-
-
-def test_the_demo_runs(capsys, monkeypatch):
-    from tacthmc import demo
-
-    sample = tacthmc.sample
-    monkeypatch.setattr(tacthmc, "sample", lambda *args, **more: sample(*args[:4], 20_000, **more))
-    demo.main()
-    text = capsys.readouterr().out
-    assert "TACT-HMC" in text
-    assert "weights of the modes" in text

@@ -73,6 +73,7 @@ def test_one_step_of_the_family(x64, kind, xi, integrator):
         noise=C,
         xi_step_size=XI_ETA,
         xi_noise=XI_C,
+        coupling=tacthmc.PowerCoupling(),
         mass=two_leaves(MASS),
         thermostat=THERMOSTATS[kind],
         xi_thermostat=tacthmc.ScalarThermostat(gamma=XI_GAMMA),
@@ -89,6 +90,7 @@ def test_one_step_of_the_family(x64, kind, xi, integrator):
         "rx": 0.17,
         "z": matrix_start()[kind],
         "zx": 0.35,
+        "settled": 0.8 * matrix_start()[kind],
     }
     state = sampler.init(jax.random.key(0), two_leaves(start["theta"]))
     state = eqx.tree_at(
@@ -98,6 +100,7 @@ def test_one_step_of_the_family(x64, kind, xi, integrator):
             s.tempering.xi,
             s.tempering.momentum,
             s.tempering.thermostat,
+            s.settled,
         ),
         state,
         (
@@ -106,6 +109,7 @@ def test_one_step_of_the_family(x64, kind, xi, integrator):
             jnp.asarray(start["xi"]),
             jnp.asarray(start["rx"]),
             jnp.asarray(start["zx"]),
+            library_thermostat(kind, start["settled"]),
         ),
     )
     noise = sampler.noise(jax.random.key(1), state.position)
@@ -134,6 +138,10 @@ def test_one_step_of_the_family(x64, kind, xi, integrator):
     seen = jax.tree.leaves(library_thermostat(kind, expected["z"]))
     for leaf, truth in zip(jax.tree.leaves(state.thermostat), seen, strict=True):
         assert np.allclose(leaf, truth, atol=1e-12)
+    if integrator == "splitting":  # the mean friction after the first step: of z̄ and z
+        mean = library_thermostat(kind, (start["settled"] + expected["z"]) / 2)
+        for leaf, truth in zip(jax.tree.leaves(state.settled), jax.tree.leaves(mean), strict=True):
+            assert np.allclose(leaf, truth, atol=1e-12)
 
 
 def test_algorithm_1_to_the_letter(x64):

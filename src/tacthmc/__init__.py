@@ -17,12 +17,15 @@ from tacthmc.family import Langevin as Langevin
 from tacthmc.family import Refresh as Refresh
 from tacthmc.integrator import Euler as Euler
 from tacthmc.integrator import Splitting as Splitting
+from tacthmc.modes import find_modes as find_modes
 from tacthmc.noise import measure_noise as measure_noise
 from tacthmc.noise import noisy as noisy
 from tacthmc.part import part as part
 from tacthmc.posterior import posterior as posterior
 from tacthmc.potential import potential as potential
 from tacthmc.potential import tempered as tempered
+from tacthmc.report.page import write_report as write_report
+from tacthmc.report.shown import Truth as Truth
 from tacthmc.run.failure import DivergedWarning as DivergedWarning
 from tacthmc.run.monitor import Snapshot as Snapshot
 from tacthmc.run.result import Run as Run

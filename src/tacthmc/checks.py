@@ -4,7 +4,8 @@ Values that are traced (inside ``jit`` or ``vmap``) cannot be looked at and pass
 unchecked; the same values given as plain numbers are checked.
 """
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax.numpy as jnp
@@ -70,3 +71,13 @@ def scalar(value: Any, name: str) -> Scalar:
     if not jnp.issubdtype(value.dtype, jnp.floating):
         raise TypeError(f"{name} must return a floating-point number; got dtype {value.dtype}")
     return value
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a mistyped one probably meant.
+
+    >>> nearest("modle", ["model", "prior"])
+    'model'
+    """
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return found[0] if found else None

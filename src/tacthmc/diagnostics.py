@@ -39,6 +39,25 @@ def flatness(xi: np.ndarray, wall: float, bins: int = 20) -> np.ndarray:
     return 0.5 * np.abs(shares - 1 / bins).sum(axis=1)
 
 
+def autocorrelation(values: np.ndarray, lags: int) -> np.ndarray:
+    """ρ(0), …, ρ(lags) of a (chain, draw) array, by the mean and variance of all chains together.
+
+    So chains that sit in different modes show a correlation that does not decay.
+
+    >>> import numpy as np
+    >>> autocorrelation(np.array([[1.0, -1.0] * 500]), 3).round(2).tolist()
+    [1.0, -1.0, 1.0, -1.0]
+    """
+    values = np.asarray(values, float) - np.mean(values)
+    count = values.shape[1]
+    lags = min(lags, count - 1)
+    size = 1 << (2 * count - 1).bit_length()
+    spectrum = np.abs(np.fft.rfft(values, size)) ** 2
+    sums = np.fft.irfft(spectrum, size)[:, : lags + 1].mean(axis=0)
+    covariances = sums / (count - np.arange(lags + 1))
+    return covariances / covariances[0] if covariances[0] > 0 else np.ones(lags + 1)
+
+
 def thermostat_laws(
     sampler: Langevin,
     position: Position,

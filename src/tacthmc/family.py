@@ -16,7 +16,7 @@ from tacthmc import checks
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate, Scalar
 from tacthmc.bias import Bias, NoBias
 from tacthmc.coupling import Coupling
-from tacthmc.integrator import Integrator, Parts, Settings, Splitting, StepNoise
+from tacthmc.integrator import Integrator, Moved, Parts, Settings, Splitting, StepNoise
 from tacthmc.positions import checked, dimension, normals, scalar_dtype, spread
 from tacthmc.potential import Potential
 from tacthmc.rates import rate_at
@@ -140,7 +140,9 @@ class Langevin(Sampler):
                 thermostat=self.xi_thermostat.init(jnp.zeros((), dtype), now.xi_c / now.xi.bath),
                 bias=self.bias.init(dtype),
             )
-        return State(position, momentum, thermostat, tempering, jnp.zeros((), int), model)
+        return State(
+            position, momentum, thermostat, tempering, jnp.zeros((), int), model, thermostat
+        )
 
     def noise(self, key: PRNGKey, position: Position) -> StepNoise:
         """Standard normals for the kick, and for fresh momenta where they are used."""
@@ -164,16 +166,14 @@ class Langevin(Sampler):
         parts = Parts(
             self.thermostat, self.xi_thermostat, self.coupling, self.bias, self.noise_estimate
         )
-        state, energy, decisive_xi = self.integrator.advance(
-            parts, now, noise, state, potential, batch
-        )
-        unit = jnp.asarray(True)
-        if decisive_xi is not None:
+        moved = self.integrator.advance(parts, now, noise, state, potential, batch)
+        state, unit = moved.state, jnp.asarray(True)
+        if moved.decisive_xi is not None:
             assert self.coupling is not None
-            unit = self.coupling.on_plateau(decisive_xi, self.keep_within)
+            unit = self.coupling.on_plateau(moved.decisive_xi, self.keep_within)
         due = state.step % self.keep_every == 0
         state = self._refreshed(state, now, noise, due, unit)
-        return state, self._info(state, now, energy, unit, unit & due)
+        return state, self._info(state, now, moved, unit, unit & due)
 
     def settings(self, step: Array, position: Position) -> Settings:
         """All rates at a step, in the dtype of the position's scalars."""
@@ -227,9 +227,10 @@ class Langevin(Sampler):
             state = eqx.tree_at(_xi_momentum, state, momentum)
         return state
 
-    def _info(self, state: State, now: Settings, energy: Scalar, unit: Array, keep: Array) -> Info:
+    def _info(self, state: State, now: Settings, moved: Moved, unit: Array, keep: Array) -> Info:
+        energy = moved.energy
         squares = jax.tree.map(
-            lambda r, m: jnp.sum(m * r**2).astype(energy.dtype), state.momentum, now.mass
+            lambda r, m: jnp.sum(m * r**2).astype(energy.dtype), moved.felt, now.mass
         )
         heat = sum(jax.tree.leaves(squares), jnp.zeros_like(energy))
         info = Info(
@@ -239,14 +240,14 @@ class Langevin(Sampler):
             kinetic_temperature=_over(heat, now.theta.eta * dimension(state.position)),
             thermostat=self.thermostat.level(state.thermostat),
         )
-        if state.tempering is None:
+        if state.tempering is None or moved.felt_xi is None:
             return info
         assert self.coupling is not None
         xi = state.tempering.xi
         return info._replace(
             xi=xi,
             temperature=1 / self.coupling.value_and_slope(xi)[0],
-            xi_kinetic_temperature=_over(state.tempering.momentum**2, now.xi.eta),
+            xi_kinetic_temperature=_over(moved.felt_xi**2, now.xi.eta),
             xi_thermostat=self.xi_thermostat.level(state.tempering.thermostat),
             hot=self.coupling.is_hot(xi),
         )

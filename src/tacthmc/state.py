@@ -27,6 +27,8 @@ class State(eqx.Module):
     step: Int[Array, ""]
     model: Any = None
     """What the model itself carries from batch to batch (batch norm's averages), if anything."""
+    settled: Any = None
+    """The mean of z_θ over the past, which the splitting's thermostat counts with."""
 
 
 class Info(NamedTuple):
@@ -41,7 +43,8 @@ class Info(NamedTuple):
     at_unit_temperature: Bool[Array, ""]
     keep: Bool[Array, ""]
     kinetic_temperature: Scalar | None = None
-    """⟨m·r²⟩/η of θ: the bath temperature T in equilibrium."""
+    """⟨m·r̃²⟩/η, with the momentum r̃ that the thermostat feels: T in equilibrium. With the
+    splitting it is the temperature of θ itself, as far as the energy is harmonic."""
     thermostat: Scalar | None = None
     """The mean friction z_θ."""
     xi: Scalar | None = None

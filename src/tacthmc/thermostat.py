@@ -77,12 +77,30 @@ class Thermostat(eqx.Module):
         """Thermostats that all start at the friction c/T."""
 
     @abstractmethod
-    def advance(self, z: Any, r: Position, m: Position, at: Conditions, weight: Scalar) -> Any:
-        """z after a time in which ``weight`` = λ²·(share of a step)."""
+    def advance(
+        self,
+        z: Any,
+        r: Position,
+        m: Position,
+        at: Conditions,
+        weight: Scalar,
+        settled: Any = None,
+    ) -> Any:
+        """z after a time in which ``weight`` = λ²·(share of a step).
+
+        With ``settled``, the mean friction z̄, ``r`` is the mean of the momenta before and after
+        a step: where z feels no excess, its square is ηT·exp(−weight·z̄·g/2) and not ηT.
+        """
 
     @abstractmethod
+    def acting(
+        self, z: Any, m: Position, function: Callable[[Array], Array]
+    ) -> Callable[[Position], Position]:
+        """r ↦ function(z·g)·r, the function of the friction as an operator on momenta."""
+
     def damping(self, z: Any, m: Position, weight: Scalar) -> Callable[[Position], Position]:
         """The exact flow of the friction, r ↦ exp(−weight·z·g)·r."""
+        return self.acting(z, m, lambda x: jnp.exp(-weight.astype(x.dtype) * x))
 
     @abstractmethod
     def drag(self, z: Any, r: Position, m: Position, weight: Scalar) -> Position:
@@ -110,14 +128,30 @@ class SeparableThermostat(Thermostat):
     def per_leaf(self, z: Any, like: Position) -> Position:
         """The frictions as a pytree whose leaves broadcast to those of ``like``."""
 
-    def damping(self, z: Any, m: Position, weight: Scalar) -> Callable[[Position], Position]:
-        """r ↦ exp(−weight·z·g)·r."""
-        factors = jax.tree.map(
-            lambda z, g: jnp.exp(-weight.astype(z.dtype) * z * g),
-            self.per_leaf(z, m),
-            self.weights(m),
-        )
+    def acting(
+        self, z: Any, m: Position, function: Callable[[Array], Array]
+    ) -> Callable[[Position], Position]:
+        """r ↦ function(z·g)·r, coordinate by coordinate."""
+        factors = jax.tree.map(lambda z, g: function(z * g), self.per_leaf(z, m), self.weights(m))
         return lambda r: jax.tree.map(jnp.multiply, factors, r)
+
+    def _heat(
+        self, r: Position, m: Position, at: Conditions, weight: Scalar, settled: Any
+    ) -> Position:
+        """g(m·r² − ηT): the excess of kinetic temperature, coordinate by coordinate."""
+
+        def heat(r: Array, m: Array, g: Array, calm: Array | float = 1.0) -> Array:
+            return g * (m * r**2 - (at.eta * at.bath).astype(r.dtype) * calm)
+
+        weights = self.weights(m)
+        if settled is None:
+            return jax.tree.map(heat, r, m, weights)
+        calm = jax.tree.map(
+            lambda z, g: jnp.exp(-0.5 * weight.astype(z.dtype) * z * g),
+            self.per_leaf(settled, m),
+            weights,
+        )
+        return jax.tree.map(heat, r, m, weights, calm)
 
     def drag(self, z: Any, r: Position, m: Position, weight: Scalar) -> Position:
         """weight·z·g·r."""
@@ -148,7 +182,13 @@ class NoThermostat(SeparableThermostat):
         return friction
 
     def advance(
-        self, z: Scalar, r: Position, m: Position, at: Conditions, weight: Scalar
+        self,
+        z: Scalar,
+        r: Position,
+        m: Position,
+        at: Conditions,
+        weight: Scalar,
+        settled: Scalar | None = None,
     ) -> Scalar:
         """Stay."""
         return z
@@ -188,10 +228,16 @@ class ScalarThermostat(SeparableThermostat):
         return friction
 
     def advance(
-        self, z: Scalar, r: Position, m: Position, at: Conditions, weight: Scalar
+        self,
+        z: Scalar,
+        r: Position,
+        m: Position,
+        at: Conditions,
+        weight: Scalar,
+        settled: Scalar | None = None,
     ) -> Scalar:
         """z += weight·⟨g(m·r² − ηT)⟩/γ."""
-        heat = jax.tree.leaves(_heat(r, m, self.weights(m), at))
+        heat = jax.tree.leaves(self._heat(r, m, at, weight, settled))
         total = sum((jnp.sum(h).astype(z.dtype) for h in heat), jnp.zeros((), z.dtype))
         return z + weight * total / (dimension(r) * self.inertia.at(at.step, at.eta, at.bath))
 
@@ -233,11 +279,17 @@ class TensorThermostat(SeparableThermostat):
         return jax.tree.map(lambda leaf: friction.astype(leaf.dtype), position)
 
     def advance(
-        self, z: Position, r: Position, m: Position, at: Conditions, weight: Scalar
+        self,
+        z: Position,
+        r: Position,
+        m: Position,
+        at: Conditions,
+        weight: Scalar,
+        settled: Position | None = None,
     ) -> Position:
         """z += weight·⟨g(m·r² − ηT)⟩/γ, the mean over each leaf alone."""
         rate = weight / self.inertia.at(at.step, at.eta, at.bath)
-        heat = _heat(r, m, self.weights(m), at)
+        heat = self._heat(r, m, at, weight, settled)
         return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * jnp.mean(h), z, heat)
 
     def per_leaf(self, z: Position, like: Position) -> Position:
@@ -280,11 +332,17 @@ class DiagonalThermostat(SeparableThermostat):
         )
 
     def advance(
-        self, z: Position, r: Position, m: Position, at: Conditions, weight: Scalar
+        self,
+        z: Position,
+        r: Position,
+        m: Position,
+        at: Conditions,
+        weight: Scalar,
+        settled: Position | None = None,
     ) -> Position:
         """z_i += weight·g_i(m_i·r_i² − ηT)/γ."""
         rate = weight / self.inertia.at(at.step, at.eta, at.bath)
-        heat = _heat(r, m, self.weights(m), at)
+        heat = self._heat(r, m, at, weight, settled)
         return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * h, z, heat)
 
     def per_leaf(self, z: Position, like: Position) -> Position:
@@ -339,23 +397,39 @@ class MatrixThermostat(Thermostat):
             )
         return friction * jnp.eye(size, dtype=friction.dtype)
 
-    def advance(self, z: Array, r: Position, m: Position, at: Conditions, weight: Scalar) -> Array:
+    def advance(
+        self,
+        z: Array,
+        r: Position,
+        m: Position,
+        at: Conditions,
+        weight: Scalar,
+        settled: Array | None = None,
+    ) -> Array:
         """z += weight·(r rᵀ − ηT·M⁻¹)/γ."""
         flat, mass = flatten(r, z.dtype), flatten(m, z.dtype)
         rate = weight / self.inertia.at(at.step, at.eta, at.bath)
-        return z + rate * (jnp.outer(flat, flat) - jnp.diag(at.eta * at.bath / mass))
+        calm = jnp.diag(1 / mass)
+        if settled is not None:
+            root = jnp.sqrt(mass)
+            values, vectors = jnp.linalg.eigh(settled / jnp.outer(root, root))
+            calm = vectors @ (jnp.exp(-0.5 * weight * values)[:, None] * vectors.T)
+            calm = calm / jnp.outer(root, root)
+        return z + rate * (jnp.outer(flat, flat) - at.eta * at.bath * calm)
 
-    def damping(self, z: Array, m: Position, weight: Scalar) -> Callable[[Position], Position]:
-        """r ↦ exp(−weight·M⁻¹z)·r, through the symmetric M^{-1/2} z M^{-1/2}."""
+    def acting(
+        self, z: Array, m: Position, function: Callable[[Array], Array]
+    ) -> Callable[[Position], Position]:
+        """r ↦ function(M⁻¹z)·r, through the symmetric M^{-1/2} z M^{-1/2}."""
         root = jnp.sqrt(flatten(m, z.dtype))
         values, vectors = jnp.linalg.eigh(z / jnp.outer(root, root))
-        factors = jnp.exp(-weight * values)
+        factors = function(values)
 
-        def damp(r: Position) -> Position:
+        def act(r: Position) -> Position:
             y = vectors.T @ (root * flatten(r, z.dtype))
             return unflatten((vectors @ (factors * y)) / root, r)
 
-        return damp
+        return act
 
     def drag(self, z: Array, r: Position, m: Position, weight: Scalar) -> Position:
         """weight·M⁻¹z·r."""
@@ -376,15 +450,6 @@ def _checked_shape(shape: Shape) -> Shape:
     if shape not in ("isotropic", "mass"):
         raise ValueError(f"shape must be 'isotropic' or 'mass'; got {shape!r}")
     return shape
-
-
-def _heat(r: Position, m: Position, g: Position, at: Conditions) -> Position:
-    """g(m·r² − ηT): the excess of kinetic temperature, coordinate by coordinate."""
-
-    def heat(r: Array, m: Array, g: Array) -> Array:
-        return g * (m * r**2 - (at.eta * at.bath).astype(r.dtype))
-
-    return jax.tree.map(heat, r, m, g)
 
 
 def _mean_over(z: Position) -> Scalar:

@@ -242,6 +242,11 @@ class Run:
         return dict(zip(leaf_names(self.draws), jax.tree.leaves(self.draws), strict=True))
 
     @property
+    def config(self) -> Mapping[str, Any] | None:
+        """What a stored run's folder says of it: versions, device, key, sampler; else None."""
+        return None if self._folder is None else self._folder.config
+
+    @property
     def tempered(self) -> bool:
         """Whether a tempering variable ran."""
         return "xi" in self.trace
@@ -322,6 +327,15 @@ class Run:
             return open_store(self._folder.root)
         data = {name: np.asarray(value) for name, value in observed(self.potential).items()}
         return export(self.named_draws(), self.stats, data)
+
+    def report(self, path: str | Path, **options: Any) -> Path:
+        """Write one HTML file that says how the run went, and shows it.
+
+        Options are those of :func:`tacthmc.write_report`.
+        """
+        from tacthmc.report import write_report
+
+        return write_report(self, path, **options)
 
     def tempered_sampler(self, chain: int = 0) -> Any:
         """A chain's sampler, if it has a tempering variable."""

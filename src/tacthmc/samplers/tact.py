@@ -79,7 +79,9 @@ def tact(
         thermostat: for θ: ScalarThermostat (default), TensorThermostat, DiagonalThermostat,
             MatrixThermostat or NoThermostat, each with inertia γ or relative inertia Γ.
         xi_thermostat: for ξ: ScalarThermostat (default) or NoThermostat.
-        coupling: λ(ξ); the paper's PowerCoupling() by default, or CustomCoupling.
+        coupling: λ(ξ); by default PowerCoupling.up_to(9.0, power=2): the paper's family with
+            its plateau, walls and hottest temperature, but n = 2 for its 3, which leaves less
+            of ξ's way to temperatures that are hardly above one. Or CustomCoupling.
         bias: AdaptiveBiasingForce() by default; Metadynamics, well_tempered, NoBias, ….
         mass: m_θ relative to the mass in η_θ: a number, or a pytree of numbers (per tensor)
             or arrays (diagonal: preconditioning) that matches the position.
@@ -111,7 +113,7 @@ def tact(
         mass=mass,
         thermostat=thermostat,
         xi_thermostat=xi_thermostat,
-        coupling=PowerCoupling() if coupling is None else coupling,
+        coupling=PowerCoupling.up_to(9.0, power=2) if coupling is None else coupling,
         bias=AdaptiveBiasingForce() if bias is None else bias,
         integrator=integrator,
         bath_temperature=bath_temperature,
@@ -201,11 +203,12 @@ def tact_from_tuple(
             "xi_speed_limit": 0.25,
         },
         "algorithm1": {
+            "coupling": PowerCoupling(),
             "bias": LiteralAdaptiveBiasingForce(),
             "integrator": Euler(),
             "refresh": Refresh(theta=True, xi=True),
         },
-        "splitting": {},
+        "splitting": {"coupling": PowerCoupling()},
     }
     if variant not in choices:
         raise ValueError(f"variant must be 'algorithm1', 'splitting' or 'authors'; got {variant!r}")

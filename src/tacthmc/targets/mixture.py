@@ -70,3 +70,34 @@ def three_gaussians() -> GaussianMixture:
     [0.30000001192092896, 0.4000000059604645, 0.30000001192092896]
     """
     return GaussianMixture(jnp.array([[-4.0], [0.0], [4.0]]), jnp.array([0.3, 0.4, 0.3]), 0.5)
+
+
+def ring() -> GaussianMixture:
+    """Eight Gaussians on a circle of radius 4 in the plane, sd 0.3, weights 1/36, …, 8/36.
+
+    One of the two targets that stand for the paper's Figure 2. Neighbours are 3.06 apart: ten
+    standard deviations, a barrier of about 13 between them.
+
+    >>> import jax.numpy as jnp
+    >>> ring().means.shape, (36 * ring().weights).round(2).tolist()
+    ((8, 2), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+    """
+    angles = 2 * np.pi * np.arange(8) / 8
+    means = 4 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return GaussianMixture(jnp.asarray(means, jnp.float32), jnp.arange(1.0, 9.0), 0.3)
+
+
+def grid() -> GaussianMixture:
+    """25 narrow Gaussians on a 5×5 lattice of spacing 2 in the plane, sd 0.2, unequal weights.
+
+    The other target that stands for the paper's Figure 2. The weight of the mode in row i and
+    column j is proportional to 1 + (i + 2j) mod 5.
+
+    >>> import jax.numpy as jnp
+    >>> grid().means.shape, (75 * grid().weights[:5]).round(2).tolist()
+    ((25, 2), [1.0, 3.0, 5.0, 2.0, 4.0])
+    """
+    row, column = np.divmod(np.arange(25), 5)
+    means = 2.0 * np.stack([column - 2, row - 2], axis=1)
+    weights = 1.0 + (row + 2 * column) % 5
+    return GaussianMixture(jnp.asarray(means, jnp.float32), jnp.asarray(weights, jnp.float32), 0.2)
