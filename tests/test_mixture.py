@@ -158,7 +158,7 @@ def test_without_tempering_modes_are_not_mixed(tact_run):
 
 
 def test_without_thermostat_modes_are_too_wide():
-    run = run_from_one_mode(tacthmc.without_thermostat(step_size=ETA, noise=NOISE), 1_000_000)
+    run = run_from_one_mode(tacthmc.without_thermostat(step_size=ETA, noise=NOISE), 2_000_000)
     draws = run.draws[..., 0]
     for k, weight in enumerate(WEIGHTS):
         # Force noise of sd 3 heats by ηv/2 = 0.045 over a friction of 0.1: variance +45%.

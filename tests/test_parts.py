@@ -145,7 +145,7 @@ class TestBias:
             jax.random.key(0), tacthmc.tact(0.05, keep_every=20), target, jnp.zeros(dim), 60_000, 16
         )
         profile = run.free_energy()
-        temperature = np.asarray(tacthmc.PowerCoupling().temperature(jnp.asarray(profile.xi)))
+        temperature = np.asarray(run.sampler.coupling.temperature(jnp.asarray(profile.xi)))
         expected = -dim / 2 * np.log(temperature)
         assert np.max(np.abs(profile.value - expected)) < 0.15
         assert run.flatness.max() < 0.1
