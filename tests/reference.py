@@ -55,7 +55,10 @@ def splitting_step(s, grad, noise, p):
     ahead = thermostat.advance(z, r, m, eta, bath, lam**2 / 2)
     half = expm(-(lam**2) / 2 * thermostat.matrix(ahead, m))
     r = half @ (half @ r - lam * eta / m * g + lam * np.sqrt(2 * c * eta) / m * noise["theta"])
+    plain = thermostat.advance(ahead, r, m, eta, bath, lam**2 / 2)
     z = thermostat.advance(z, (old + r) / 2, m, eta, bath, lam**2, s["settled"])
+    if thermostat.kind == "matrix":  # off the diagonal by the momenta themselves
+        z = np.where(np.eye(len(m), dtype=bool), z, plain)
     theta = theta + r / 2
     push = p["bias"](xi, slope, u)
     zx = zx + slope**2 / 2 * (rx**2 - ex * bath) / p["gamma_xi"]

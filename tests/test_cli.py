@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -49,7 +50,7 @@ def test_the_list_of_commands_is_whole():
         (["sample", "x.py", "--stepz", "3"], "--stepz", "--steps"),
         (["sample", "x.py", "--step-sise", "3"], "--step-sise", "--step-size"),
         (["report", "x", "--parametr", "y"], "--parametr", "--parameter"),
-        (["reproduce", "fig1", "--ful"], "--ful", "--full"),
+        (["reproduce", "fig1", "--fll"], "--fll", "--full"),
         (["reprduce", "fig1"], "reprduce", "reproduce"),
     ],
 )
@@ -85,7 +86,7 @@ def model_run(tmp_path_factory):
         "sample",
         folder / "model.py",
         "--steps",
-        20_000,
+        40_000,
         "--chains",
         2,
         "--out",
@@ -104,17 +105,20 @@ def test_the_template_runs_as_it_is(model_run):
     run = tacthmc.load(folder / "run")
     assert run.num_chains == 2
     assert run.num_draws > 50
+    # Two modes, mirror images: both orders of the means are seen, by each chain.
+    below = np.asarray(run.draws)[..., 0] < np.asarray(run.draws)[..., 1]
+    assert np.all((below.mean(axis=1) > 0.1) & (below.mean(axis=1) < 0.9))
 
 
 def test_a_run_of_a_model_file_goes_on_without_the_file(model_run, tmp_path):
     folder, _ = model_run
     (folder / "model.py").rename(tmp_path / "gone.py")
     try:
-        text = call("resume", folder / "run", "--steps", 24_000, "--no-report")
+        text = call("resume", folder / "run", "--steps", 44_000, "--no-report")
     finally:
         (tmp_path / "gone.py").rename(folder / "model.py")
-    assert "24000 steps" in text
-    assert "24000 steps" in call("summary", folder / "run")
+    assert "44000 steps" in text
+    assert "44000 steps" in call("summary", folder / "run")
 
 
 def test_report_of_a_run_and_of_a_parameter_it_does_not_have(model_run, tmp_path):
@@ -162,7 +166,7 @@ def breaks():
 
 
 def wrong_argument():
-    return tacthmc.potential(3), 4
+    return tacthmc.potential(energy), jnp.zeros(3), tacthmc.tact(-1.0)
 
 
 def one_value():
@@ -186,7 +190,7 @@ def bad(tmp_path):
     [
         ("model", "jnp.sum(x @ jnp.ones(7))", "TypeError"),
         ("breaks", '{}["missing"]', "KeyError"),
-        ("wrong_argument", "tacthmc.potential(3)", "energy must be a function"),
+        ("wrong_argument", "tacthmc.tact(-1.0)", "step_size must be"),
     ],
 )
 def test_an_error_in_a_users_file_shows_their_traceback_not_ours(bad, tmp_path, name, line, error):
@@ -213,6 +217,33 @@ def test_what_a_users_function_returns_is_checked(bad):
     text = call("sample", bad.with_name("baad.py"), code=1)
     assert "bad.py" in text
     assert "tacthmc new" in text
+
+
+def test_code_beside_the_file_travels_with_the_run(tmp_path):
+    (tmp_path / "beside.py").write_text(
+        "import jax.numpy as jnp\n\ndef energy(x):\n    return 0.5 * jnp.sum(x**2)\n"
+    )
+    file = tmp_path / "json.py"  # called like a module that others use
+    file.write_text(
+        "import jax.numpy as jnp\nimport tacthmc\n\ndef model():\n"
+        "    from beside import energy\n"
+        "    return tacthmc.potential(energy), jnp.zeros((2, 3))\n"
+    )
+    call("sample", file, "--steps", 1_000, "--chains", 2, "--out", tmp_path / "run", "--no-report")
+    import sys
+
+    sys.path.remove(str(tmp_path))
+    del sys.modules["beside"]
+    (tmp_path / "beside.py").unlink()
+    call("resume", tmp_path / "run", "--steps", 2_000, "--no-report")
+    assert sys.modules["json"].dumps
+
+
+def test_options_of_reproduce_that_would_do_nothing_are_refused(tmp_path):
+    assert "--seed" in call("reproduce", "fig3", "--seed", 5, "--out", tmp_path, code=1)
+    arguments = ("--redraw", tmp_path / "results.json", "--full")
+    assert "--redraw" in call("reproduce", "fig3", *arguments, code=1)
+    call("demo", "--seed", 10**30, code=2)
 
 
 def test_flags_that_would_do_nothing_are_refused(bad, tmp_path):

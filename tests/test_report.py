@@ -220,6 +220,92 @@ def test_noise_without_a_thermostat_is_called_bad():
     assert "thermostat" in finding.suggestion
 
 
+@pytest.mark.parametrize(
+    ("sampler", "level"), [(tacthmc.adam(1e-2), "bad"), (tacthmc.sgld(0.05), "look")]
+)
+def test_what_diagnostics_cannot_see_is_said(sampler, level):
+    target = tacthmc.noisy(tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), force=1.0)
+    run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), 20_000, 4)
+    assert levels(run)[1].level == level
+
+
+def test_thermostats_of_xi_are_never_a_reason_to_discard_draws():
+    """At a large step ξ's thermostat is far from theory; the draws are right all the same."""
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    run = tacthmc.sample(jax.random.key(0), tacthmc.tact(0.1), target, jnp.zeros(2), 100_000, 4)
+    found, above = levels(run)
+    assert found["ξ's thermostat and momentum are away from theory"] == "look"
+    assert above.level == "look"
+    assert abs(np.asarray(run.draws).std() - 1) < 0.1
+
+
+def test_metadynamics_that_heats_xi_is_told_what_to_do():
+    target = tacthmc.potential(tacthmc.targets.three_gaussians())
+    sampler = tacthmc.tact(0.01, bias=tacthmc.Metadynamics(height=0.02))
+    run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.array([0.0]), 100_000, 4)
+    advice = [f.suggestion for f in verdict(Shown("", run))]
+    assert any("refresh=Refresh(xi=True" in text for text in advice)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    tacthmc.sample(
+        jax.random.key(0), tacthmc.tact(0.05), target, jnp.zeros(20), 4_000, 2, store=tmp_path / "r"
+    )
+    return tmp_path / "r"
+
+
+@pytest.mark.parametrize("lost", ["program.pkl", "checkpoints"])
+def test_a_folder_that_lost_a_part_is_still_shown(stored, lost):
+    part = stored / lost
+    part.unlink() if part.is_file() else shutil.rmtree(part)
+    text = tacthmc.load(stored).report(stored).read_text()
+    assert 'id="xi"' in text
+    assert 'id="free-energy"' not in text
+
+
+def test_a_parameter_beyond_the_table_is_in_it_if_asked_for(stored):
+    text = tacthmc.load(stored).report(stored, parameters=["theta[18]"]).read_text()
+    assert "<td>theta[18]</td>" in text
+    assert "<td>theta[17]</td>" not in text
+
+
+def test_a_run_that_has_only_just_begun(stored):
+    """As a report finds it before the first commit of rows."""
+    run = tacthmc.load(stored)
+    run._record.trace  # noqa: B018
+    empty = {name: column[:, :0] for name, column in run.trace.items()}
+    shown = Shown("", run)
+
+    class Begun(type(run._record)):
+        trace = empty
+
+    run._record.__class__ = Begun
+    assert all_plots(shown) == []
+    assert headline(verdict(shown)).title == "Usable with care"
+
+
+def test_runs_of_different_parameters_side_by_side(tempered, tmp_path):
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x["w"] ** 2))
+    start = {"w": jnp.zeros(1)}
+    other = tacthmc.sample(jax.random.key(1), tacthmc.sgnht(0.1), target, start, 5_000, 2)
+    path = tacthmc.write_report({"one": tempered, "two": other}, tmp_path / "both.html")
+    text = path.read_text()
+    assert "all-comparison" not in text
+    assert "theta[0], w[0]" in text
+
+
+def test_modes_of_few_and_of_equal_draws():
+    rng = np.random.default_rng(0)
+    few = np.concatenate([rng.normal(size=372), 10 + rng.normal(size=28)])[:, None]
+    assert len(tacthmc.find_modes(few).shares) == 2
+    assert tacthmc.find_modes(rng.normal(size=(20, 1))) is None
+    assert tacthmc.find_modes(np.zeros((1000, 2))) is None
+    repeated = np.repeat(rng.normal(size=(300, 1)), 20, axis=0)
+    assert len(tacthmc.find_modes(repeated).shares) <= 2
+
+
 def test_a_run_too_short_says_so():
     target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
     run = tacthmc.sample(jax.random.key(0), tacthmc.tact(1e-4), target, jnp.zeros(2), 200, 2)

@@ -100,6 +100,8 @@ def _sensible(name, numbers):
         assert many > 2 * few > 0
     else:
         assert numbers["ratio"]["theta"] > 1
+        trapped = {"sd_error": 0.0, "weight_error": 0.7}
+        assert not tuning.admissible(trapped, numbers["sd_bound"])
 
 
 def test_a_study_repeats_itself():

@@ -188,9 +188,8 @@ class AdaptiveBiasingForce(Bias):
 
     def empty(self, dtype: DTypeLike) -> MeanEnergies:
         """No visits."""
-        zeros = jnp.zeros((self.bins,), dtype)
-        zero = jnp.zeros((), dtype)
-        return MeanEnergies(zeros, zeros, zero, zero)
+        shapes = ((self.bins,), (self.bins,), (), ())
+        return MeanEnergies(*(jnp.zeros(shape, dtype) for shape in shapes))
 
     def _bin(self, xi: Scalar, coupling: Coupling) -> Int[Array, ""]:
         low = 0.0 if coupling.even else -coupling.wall
@@ -306,7 +305,11 @@ class Metadynamics(Bias):
     difference of V between neighbouring bins' centres. Plain metadynamics gives A = −V up to
     a constant and never settles. With ``boost`` = ΔT the increment is h·exp(−V/ΔT) and
     A = −(1 + T/ΔT)·V; ξ is then deliberately not uniform, π(ξ) ∝ exp(−A/(T + ΔT)), so the
-    plateau share is not ξ0/W0. Both also push ξ on the plateau, which is harmless there.
+    plateau share is not ξ0/W0. Both also push ξ on the plateau, which is harmless to θ.
+
+    But nothing damps ξ on the plateau, so that a dip of V there only speeds it up and fills
+    slowly: ξ gets too hot and V wrong (θ does not). Redraw ξ's momentum now and then,
+    ``tact(…, refresh=Refresh(xi=True, everywhere=True))``.
 
     ``spread`` adds the increment to that many neighbours on each side as well.
 

@@ -40,6 +40,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+LARGEST = 2**32 - 1
+Seed = typer.Option(help="Seed of all random numbers.", min=0, max=LARGEST)
 Folder = Annotated[Path, typer.Argument(help="The run's folder.", show_default=False)]
 
 
@@ -106,7 +108,7 @@ def _fail(message: str) -> None:
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("tacthmc-demo"),
     steps: Annotated[int, typer.Option(help="Steps per chain.", min=1000)] = 400_000,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    seed: Annotated[int, Seed] = 0,
 ) -> None:
     """Three samplers side by side on three Gaussians: a table and a report, in under a minute."""
     from tacthmc.demo import demo as run_demo
@@ -138,10 +140,16 @@ def reproduce(
         bool, typer.Option("--full", help="As published: minutes instead of seconds.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for PDF, PNG and results.json; results/FIGURE.")
+        Path | None,
+        typer.Option(
+            help="Folder for PDF, PNG, results.json; results/FIGURE (-quick if not full)."
+        ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Another seed than the published one.", show_default=False)
+        int | None,
+        typer.Option(
+            help="Another seed than the published one.", show_default=False, min=0, max=LARGEST
+        ),
     ] = None,
     redraw: Annotated[
         Path | None,
@@ -158,9 +166,12 @@ def reproduce(
 
     study = STUDIES[figure.value]
     console = Console()
-    out = out or Path("results") / study.name
+    # A quick run does not take the place of a published one.
+    out = out or Path("results") / (study.name if full or redraw else f"{study.name}-quick")
     with _told():
         if redraw is not None:
+            if full or seed is not None:
+                raise ValueError("--redraw samples nothing: --full and --seed would do nothing")
             results = read_results(redraw)
             if results.get("study") != study.name:
                 raise ValueError(f"{redraw} holds {results.get('study')!r}, not {study.name!r}")
@@ -169,7 +180,9 @@ def reproduce(
         else:
             config = study.config(full)
             command = f"tacthmc reproduce {study.name}" + (" --full" if full else "")
-            if seed is not None and hasattr(config, "seed"):
+            if seed is not None and not hasattr(config, "seed"):
+                raise ValueError(f"{study.name} has no random numbers: --seed would do nothing")
+            if seed is not None:
                 config, command = replace(config, seed=seed), f"{command} --seed {seed}"
             results = study.results(config, command, lambda text: console.print(f"· {text}"))
             path = write_results(out, results)
@@ -224,7 +237,7 @@ def sample(
     keep: Annotated[
         Keep, typer.Option(help="Draws at unit temperature only, or all with weights.")
     ] = Keep.plateau,
-    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    seed: Annotated[int, Seed] = 0,
     x64: Annotated[bool, typer.Option("--x64", help="Compute in double precision.")] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")
@@ -244,7 +257,8 @@ def sample(
         model = load_model(path, name)
         key = jax.random.key(seed)
         given = {"step_size": step_size, "noise": noise, "keep_every": keep_every}
-        chosen = _sampler(key, model, sampler, {k: v for k, v in given.items() if v is not None})
+        settings = {k: v for k, v in given.items() if v is not None}
+        chosen = _sampler(key, model, sampler, settings, chains)
         folder = out or Path("runs") / (path.stem if name is None else f"{path.stem}-{name}")
         run = tacthmc.sample(
             key,
@@ -261,13 +275,17 @@ def sample(
         _afterwards(run, folder, report)
 
 
-def _sampler(key: Any, model: Any, name: SamplerName | None, settings: dict[str, Any]) -> Any:
+def _sampler(
+    key: Any, model: Any, name: SamplerName | None, settings: dict[str, Any], chains: int
+) -> Any:
     """The sampler that the file returned, or the one that the flags ask for."""
     import jax
 
     import tacthmc
     from tacthmc.curvature import first_step_size
-    from tacthmc.positions import checked
+    from tacthmc.potential import innermost
+    from tacthmc.run.start import chain_positions
+    from tacthmc.streamed import StreamedPosterior
 
     if model.sampler is not None:
         if name is not None or settings:
@@ -281,9 +299,15 @@ def _sampler(key: Any, model: Any, name: SamplerName | None, settings: dict[str,
     name = name or SamplerName.tact
     make = getattr(tacthmc, name.value)
     if "step_size" not in settings:
+        if name is SamplerName.psgld:
+            raise ValueError("psgld's step size is in units of its own scaling: give --step-size")
+        if isinstance(innermost(model.potential), StreamedPosterior):
+            raise ValueError("data from a loader have no batch to guess with: give --step-size")
         # A stream of its own: chains fold their index into the same key.
         own = jax.random.fold_in(key, 2**31 + 1)
-        settings["step_size"] = first_step_size(own, model.potential, checked(model.start))
+        positions = chain_positions(model.potential, model.start, chains, None)
+        first = jax.tree.map(lambda leaf: leaf[0], positions)
+        settings["step_size"] = first_step_size(own, model.potential, first)
         typer.echo(f"step size {settings['step_size']:.3g}, from the curvature at the start")
     if "noise" in settings and name is SamplerName.sghmc:
         settings["friction"] = settings.pop("noise")
@@ -415,10 +439,14 @@ def _version(name: str) -> str:
 def _rich_table(table: Any, header: bool = True) -> Any:
     from rich.table import Table
 
+    columns, rows = table.columns, table.rows
+    if len(columns) > 6:
+        # Too wide for a terminal: the other way round.
+        columns, *rows = zip(columns, *rows, strict=True)
     made = Table(show_header=header)
-    for number, column in enumerate(table.columns):
-        made.add_column(column, justify="right" if header and number else "left")
-    for row in table.rows:
+    for number, column in enumerate(columns):
+        made.add_column(column, justify="right" if header and number else "left", overflow="fold")
+    for row in rows:
         made.add_row(*row)
     return made
 

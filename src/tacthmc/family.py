@@ -132,6 +132,8 @@ class Langevin(Sampler):
         theta, extra = normals(key, position, extra=1)
         momentum = self._fresh(theta, now)
         thermostat = self.thermostat.init(position, now.c / now.theta.bath)
+        # A copy: a state whose buffers are to be donated must not hold one twice.
+        settled = jax.tree.map(jnp.copy, thermostat)
         tempering = None
         if self.coupling is not None:
             tempering = Tempering(
@@ -140,9 +142,7 @@ class Langevin(Sampler):
                 thermostat=self.xi_thermostat.init(jnp.zeros((), dtype), now.xi_c / now.xi.bath),
                 bias=self.bias.init(dtype),
             )
-        return State(
-            position, momentum, thermostat, tempering, jnp.zeros((), int), model, thermostat
-        )
+        return State(position, momentum, thermostat, tempering, jnp.zeros((), int), model, settled)
 
     def noise(self, key: PRNGKey, position: Position) -> StepNoise:
         """Standard normals for the kick, and for fresh momenta where they are used."""

@@ -14,7 +14,7 @@ from tacthmc.coupling import Coupling
 from tacthmc.positions import spread
 from tacthmc.potential import Potential
 from tacthmc.state import State, Tempering
-from tacthmc.thermostat import Conditions, Thermostat
+from tacthmc.thermostat import Conditions, Stroke, Thermostat
 
 
 class Parts(eqx.Module):
@@ -192,11 +192,9 @@ class Splitting(Integrator):
         friction = thermostat.advance(state.thermostat, old, mass, now.theta, 0.5 * weight)
         damp = thermostat.damping(friction, mass, 0.5 * weight)
         r = damp(jax.tree.map(jnp.add, damp(old), kick))
-        mean = jax.tree.map(lambda old, r: 0.5 * (old + r), old, r)
-        z = thermostat.advance(
-            state.thermostat, mean, mass, now.theta, weight, settled=state.settled
-        )
-        felt = thermostat.damping(state.settled, mass, -0.25 * weight)(mean)
+        stroke = Stroke(old, r, mass, now.theta, weight, state.settled)
+        z = thermostat.completed(state.thermostat, friction, stroke)
+        felt = thermostat.damping(state.settled, mass, -0.25 * weight)(stroke.mean)
         settled = _averaged(state.settled, z, state.step)
         position = _moved(position, r)
         decisive = felt_xi = None

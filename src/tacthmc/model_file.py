@@ -21,8 +21,8 @@ TEMPLATE = '''\
     tacthmc sample {name} --steps 200000 --chains 4 --out runs/{stem}
     tacthmc report runs/{stem}
 
-The function below returns what to sample and where to begin. This one is the mean of two sources
-that cannot be told apart, so that its posterior has two modes, mirror images of each other.
+The function below returns what to sample and where to begin. This one has two sources that cannot
+be told apart, so that the posterior of their means has two modes, mirror images of each other.
 """
 
 import jax
@@ -47,10 +47,9 @@ def model():
     A third value may be a sampler, for settings that the command line has no flag for:
     return potential, start, tacthmc.tact(step_size=1e-3, bias=tacthmc.Metadynamics())
     """
-    key_which, key_noise = jax.random.split(jax.random.key(1))
-    which = jax.random.bernoulli(key_which, 0.5, (200,))
-    data = jnp.where(which, 2.5, -1.5) + jax.random.normal(key_noise, (200,))
-    potential = tacthmc.posterior(log_prior, log_likelihood, data, batch_size=50)
+    noise = jax.random.normal(jax.random.key(1), (20,))
+    data = jnp.where(jnp.arange(20) % 2 == 0, -1.5, 1.5) + noise
+    potential = tacthmc.posterior(log_prior, log_likelihood, data, batch_size=10)
     start = jnp.array([-1.0, 1.0])
     return potential, start
 '''
@@ -104,31 +103,37 @@ def load_model(path: Path, name: str | None) -> Model:
         returned = function()
     except Exception as error:
         raise ModelFileError(theirs(error, path)) from error
+    # After the call: a function may import, too.
+    for module in list(sys.modules.values()):
+        _by_value(module, path.resolve().parent)
     return _checked(returned, f"{path}:{function.__name__}")
 
 
 def _executed(path: Path) -> ModuleType:
-    known = set(sys.modules)
-    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    # A name of its own: a file may be called like a module that others use.
+    name = path.stem if path.stem not in sys.modules else f"tacthmc_model_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     # What lies beside the file can be imported by it, as when it is run by itself.
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise ModelFileError(theirs(error, path)) from error
-    for other in set(sys.modules) - known | {path.stem}:
-        _by_value(sys.modules[other], path.resolve().parent)
     return module
 
 
-def _by_value(module: ModuleType, folder: Path) -> None:
+def _by_value(module: Any, folder: Path) -> None:
     """Let a run's folder carry the code of a user's own modules, to go on without the files."""
     file = getattr(module, "__file__", None)
-    if file is None or Path(file).resolve().parent != folder:
+    if not isinstance(file, str) or not Path(file).resolve().is_relative_to(folder):
+        return
+    inside = Path(file).resolve().relative_to(folder).parts
+    # An environment, or this library itself, may lie below the folder: those are installed.
+    if "site-packages" in inside or module.__name__.partition(".")[0] == "tacthmc":
         return
     try:
         import cloudpickle

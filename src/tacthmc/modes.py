@@ -18,16 +18,17 @@ def find_modes(
     *,
     ratio: float = 3.0,
     least: float = 0.01,
-    neighbours: int = 30,
+    neighbours: int | None = None,
     most: int = 6000,
-) -> Modes:
+) -> Modes | None:
     """Tell the modes of draws (draw, coordinate) apart.
 
     Two peaks of the density are two modes if along every way between them the density falls
-    below 1/``ratio`` of the lower peak. The density is that of the ``neighbours`` nearest of
-    at most ``most`` draws, and draws join the mode uphill of them (persistence clustering,
-    Chazal et al. 2013). Modes with less than a share ``least`` join the nearest other one.
-    It is meant for a handful of coordinates. Labels go from the heaviest mode to the lightest.
+    below 1/``ratio`` of the lower peak. The density is that of the ``neighbours`` nearest (8
+    to 30, by the number of draws) of at most ``most`` draws, and draws join the mode uphill of
+    them (persistence clustering, Chazal et al. 2013). Modes with less than a share ``least``
+    join the nearest other one. It is meant for a handful of coordinates. Labels go from the
+    heaviest mode to the lightest. None where there are too few different draws to tell.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -38,12 +39,15 @@ def find_modes(
     draws = np.asarray(draws, float)
     spread = draws.std(axis=0)
     scaled = (draws - draws.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    if len(draws) < 4 * neighbours:
-        return Modes(np.zeros(len(draws), int), np.ones(1), draws.mean(axis=0)[None])
     from scipy.spatial import KDTree
 
-    # Evenly through the draws: nothing random, so that a report can be made again.
+    # Evenly through the draws: nothing random, so that a report can be made again. Draws that
+    # repeat each other would look like peaks of any height.
     chosen = scaled[np.unique(np.linspace(0, len(draws) - 1, most).astype(int))]
+    chosen = np.unique(chosen, axis=0)
+    neighbours = int(np.clip(len(chosen) // 20, 8, 30)) if neighbours is None else neighbours
+    if len(chosen) < 4 * neighbours:
+        return None
     tree = KDTree(chosen)
     found = tree.query(chosen, neighbours + 1)
     distances, near = np.asarray(found[0]), np.asarray(found[1])

@@ -48,6 +48,22 @@ class Conditions(NamedTuple):
     step: Array
 
 
+class Stroke(NamedTuple):
+    """One step of the splitting as a thermostat sees it; ``weight`` is λ², ``settled`` is z̄."""
+
+    before: Position
+    after: Position
+    mass: Position
+    at: Conditions
+    weight: Scalar
+    settled: Any
+
+    @property
+    def mean(self) -> Position:
+        """The mean of the momenta before and after."""
+        return jax.tree.map(lambda a, b: 0.5 * (a + b), self.before, self.after)
+
+
 class Noise(NamedTuple):
     """What heats θ: the injected level c, and the force's noise as v_i/(m_i·g_i) by coordinate.
 
@@ -77,20 +93,16 @@ class Thermostat(eqx.Module):
         """Thermostats that all start at the friction c/T."""
 
     @abstractmethod
-    def advance(
-        self,
-        z: Any,
-        r: Position,
-        m: Position,
-        at: Conditions,
-        weight: Scalar,
-        settled: Any = None,
-    ) -> Any:
-        """z after a time in which ``weight`` = λ²·(share of a step).
+    def advance(self, z: Any, r: Position, m: Position, at: Conditions, weight: Scalar) -> Any:
+        """z after a time in which ``weight`` = λ²·(share of a step)."""
 
-        With ``settled``, the mean friction z̄, ``r`` is the mean of the momenta before and after
-        a step: where z feels no excess, its square is ηT·exp(−weight·z̄·g/2) and not ηT.
+    def completed(self, z: Any, friction: Any, stroke: Stroke) -> Any:
+        """z after a whole step of the splitting, ``friction`` being z after half of it.
+
+        Here by the momentum after the step; a final class may feel θ's temperature instead.
         """
+        s = stroke
+        return self.advance(friction, s.after, s.mass, s.at, 0.5 * s.weight)
 
     @abstractmethod
     def acting(
@@ -135,23 +147,19 @@ class SeparableThermostat(Thermostat):
         factors = jax.tree.map(lambda z, g: function(z * g), self.per_leaf(z, m), self.weights(m))
         return lambda r: jax.tree.map(jnp.multiply, factors, r)
 
-    def _heat(
-        self, r: Position, m: Position, at: Conditions, weight: Scalar, settled: Any
-    ) -> Position:
-        """g(m·r² − ηT): the excess of kinetic temperature, coordinate by coordinate."""
+    @abstractmethod
+    def fed(self, z: Any, heat: Position, at: Conditions, weight: Scalar) -> Any:
+        """z after feeling an excess of heat, given coordinate by coordinate."""
 
-        def heat(r: Array, m: Array, g: Array, calm: Array | float = 1.0) -> Array:
-            return g * (m * r**2 - (at.eta * at.bath).astype(r.dtype) * calm)
-
-        weights = self.weights(m)
-        if settled is None:
-            return jax.tree.map(heat, r, m, weights)
+    def completed(self, z: Any, friction: Any, stroke: Stroke) -> Any:
+        """z += weight·⟨g(m·r̄² − exp(−weight·z̄·g/2)·ηT)⟩/γ, r̄ the mean of the momenta."""
+        s, g = stroke, self.weights(stroke.mass)
         calm = jax.tree.map(
-            lambda z, g: jnp.exp(-0.5 * weight.astype(z.dtype) * z * g),
-            self.per_leaf(settled, m),
-            weights,
+            lambda z, g: jnp.exp(-0.5 * s.weight.astype(z.dtype) * z * g),
+            self.per_leaf(s.settled, s.mass),
+            g,
         )
-        return jax.tree.map(heat, r, m, weights, calm)
+        return self.fed(z, _heat(s.mean, s.mass, g, s.at, calm), s.at, s.weight)
 
     def drag(self, z: Any, r: Position, m: Position, weight: Scalar) -> Position:
         """weight·z·g·r."""
@@ -182,14 +190,12 @@ class NoThermostat(SeparableThermostat):
         return friction
 
     def advance(
-        self,
-        z: Scalar,
-        r: Position,
-        m: Position,
-        at: Conditions,
-        weight: Scalar,
-        settled: Scalar | None = None,
+        self, z: Scalar, r: Position, m: Position, at: Conditions, weight: Scalar
     ) -> Scalar:
+        """Stay."""
+        return z
+
+    def fed(self, z: Scalar, heat: Position, at: Conditions, weight: Scalar) -> Scalar:
         """Stay."""
         return z
 
@@ -228,18 +234,16 @@ class ScalarThermostat(SeparableThermostat):
         return friction
 
     def advance(
-        self,
-        z: Scalar,
-        r: Position,
-        m: Position,
-        at: Conditions,
-        weight: Scalar,
-        settled: Scalar | None = None,
+        self, z: Scalar, r: Position, m: Position, at: Conditions, weight: Scalar
     ) -> Scalar:
         """z += weight·⟨g(m·r² − ηT)⟩/γ."""
-        heat = jax.tree.leaves(self._heat(r, m, at, weight, settled))
-        total = sum((jnp.sum(h).astype(z.dtype) for h in heat), jnp.zeros((), z.dtype))
-        return z + weight * total / (dimension(r) * self.inertia.at(at.step, at.eta, at.bath))
+        return self.fed(z, _heat(r, m, self.weights(m), at), at, weight)
+
+    def fed(self, z: Scalar, heat: Position, at: Conditions, weight: Scalar) -> Scalar:
+        """z += weight·⟨heat⟩/γ."""
+        sums = [jnp.sum(h).astype(z.dtype) for h in jax.tree.leaves(heat)]
+        total = sum(sums, jnp.zeros((), z.dtype))
+        return z + weight * total / (dimension(heat) * self.inertia.at(at.step, at.eta, at.bath))
 
     def per_leaf(self, z: Scalar, like: Position) -> Position:
         """The same for every leaf."""
@@ -279,17 +283,14 @@ class TensorThermostat(SeparableThermostat):
         return jax.tree.map(lambda leaf: friction.astype(leaf.dtype), position)
 
     def advance(
-        self,
-        z: Position,
-        r: Position,
-        m: Position,
-        at: Conditions,
-        weight: Scalar,
-        settled: Position | None = None,
+        self, z: Position, r: Position, m: Position, at: Conditions, weight: Scalar
     ) -> Position:
         """z += weight·⟨g(m·r² − ηT)⟩/γ, the mean over each leaf alone."""
+        return self.fed(z, _heat(r, m, self.weights(m), at), at, weight)
+
+    def fed(self, z: Position, heat: Position, at: Conditions, weight: Scalar) -> Position:
+        """z += weight·⟨heat⟩/γ, leaf by leaf."""
         rate = weight / self.inertia.at(at.step, at.eta, at.bath)
-        heat = self._heat(r, m, at, weight, settled)
         return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * jnp.mean(h), z, heat)
 
     def per_leaf(self, z: Position, like: Position) -> Position:
@@ -332,17 +333,14 @@ class DiagonalThermostat(SeparableThermostat):
         )
 
     def advance(
-        self,
-        z: Position,
-        r: Position,
-        m: Position,
-        at: Conditions,
-        weight: Scalar,
-        settled: Position | None = None,
+        self, z: Position, r: Position, m: Position, at: Conditions, weight: Scalar
     ) -> Position:
         """z_i += weight·g_i(m_i·r_i² − ηT)/γ."""
+        return self.fed(z, _heat(r, m, self.weights(m), at), at, weight)
+
+    def fed(self, z: Position, heat: Position, at: Conditions, weight: Scalar) -> Position:
+        """z += weight·heat/γ, coordinate by coordinate."""
         rate = weight / self.inertia.at(at.step, at.eta, at.bath)
-        heat = self._heat(r, m, at, weight, settled)
         return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * h, z, heat)
 
     def per_leaf(self, z: Position, like: Position) -> Position:
@@ -371,7 +369,7 @@ class MatrixThermostat(Thermostat):
     conserved), so the system is not ergodic in S; θ, r and the diagonal have Theorem 1's law,
     z_ii ~ N((c + η·V_ii/2)/T, ηT/γ), off-diagonal entries half that variance.
 
-    Costs D² memory and a D×D eigendecomposition a step: for small D.
+    Costs D² memory and up to three D×D eigendecompositions a step: for small D.
 
     >>> import jax.numpy as jnp
     >>> MatrixThermostat().init(jnp.zeros(3), jnp.array(0.1)).shape
@@ -397,25 +395,27 @@ class MatrixThermostat(Thermostat):
             )
         return friction * jnp.eye(size, dtype=friction.dtype)
 
-    def advance(
-        self,
-        z: Array,
-        r: Position,
-        m: Position,
-        at: Conditions,
-        weight: Scalar,
-        settled: Array | None = None,
-    ) -> Array:
+    def advance(self, z: Array, r: Position, m: Position, at: Conditions, weight: Scalar) -> Array:
         """z += weight·(r rᵀ − ηT·M⁻¹)/γ."""
         flat, mass = flatten(r, z.dtype), flatten(m, z.dtype)
         rate = weight / self.inertia.at(at.step, at.eta, at.bath)
-        calm = jnp.diag(1 / mass)
-        if settled is not None:
-            root = jnp.sqrt(mass)
-            values, vectors = jnp.linalg.eigh(settled / jnp.outer(root, root))
-            calm = vectors @ (jnp.exp(-0.5 * weight * values)[:, None] * vectors.T)
-            calm = calm / jnp.outer(root, root)
-        return z + rate * (jnp.outer(flat, flat) - at.eta * at.bath * calm)
+        return z + rate * (jnp.outer(flat, flat) - jnp.diag(at.eta * at.bath / mass))
+
+    def completed(self, z: Array, friction: Array, stroke: Stroke) -> Array:
+        """The diagonal by the mean of the momenta, as above; the rest by the momenta themselves.
+
+        Off the diagonal nothing is held at a temperature, and the mean's products would drive
+        z_ij away where curvatures differ.
+        """
+        s = stroke
+        plain = super().completed(z, friction, stroke)
+        flat = flatten(s.mean, z.dtype)
+        root = jnp.sqrt(flatten(s.mass, z.dtype))
+        values, vectors = jnp.linalg.eigh(s.settled / jnp.outer(root, root))
+        calm = vectors**2 @ jnp.exp(-0.5 * s.weight * values) / root**2
+        rate = s.weight / self.inertia.at(s.at.step, s.at.eta, s.at.bath)
+        held = jnp.diagonal(z) + rate * (flat**2 - s.at.eta * s.at.bath * calm)
+        return jnp.where(jnp.eye(len(root), dtype=bool), jnp.diag(held), plain)
 
     def acting(
         self, z: Array, m: Position, function: Callable[[Array], Array]
@@ -450,6 +450,17 @@ def _checked_shape(shape: Shape) -> Shape:
     if shape not in ("isotropic", "mass"):
         raise ValueError(f"shape must be 'isotropic' or 'mass'; got {shape!r}")
     return shape
+
+
+def _heat(
+    r: Position, m: Position, g: Position, at: Conditions, calm: Position | None = None
+) -> Position:
+    """g(m·r² − ηT): the excess of kinetic temperature; of ηT·calm, where that is given."""
+
+    def heat(r: Array, m: Array, g: Array, calm: Array | float = 1.0) -> Array:
+        return g * (m * r**2 - (at.eta * at.bath).astype(r.dtype) * calm)
+
+    return jax.tree.map(heat, r, m, g) if calm is None else jax.tree.map(heat, r, m, g, calm)
 
 
 def _mean_over(z: Position) -> Scalar:

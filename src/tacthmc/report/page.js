@@ -18,7 +18,7 @@
   const base = {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
-    margin: { l: 52, r: 12, t: 40, b: 44 },
+    margin: { l: 52, r: 12, t: touch ? 76 : 40, b: 44 },
     hovermode: "closest",
     legend: { orientation: "h", x: 0, y: 1.01, yanchor: "bottom" },
     // On a phone a finger that moves scrolls the page; two fingers or the buttons zoom.

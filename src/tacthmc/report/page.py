@@ -88,8 +88,7 @@ def _page(title: str, shown: list[Shown]) -> str:
             f"<header><h1>{_text(title)}</h1>",
             f'<p class="faint">{_text(_what(shown))}</p></header>',
             f"<main>{body}</main>",
-            f"<footer>Made by tacthmc {_text(versions().get('tacthmc', ''))}, {now()}. All numbers"
-            " about the posterior are from draws at unit temperature.</footer>",
+            f"<footer>Made by tacthmc {_text(versions().get('tacthmc', ''))}, {now()}.</footer>",
             f"<script>{js}</script>",
             "</body>",
             "</html>",
@@ -120,9 +119,11 @@ def _one(shown: Shown, prefix: str) -> str:
         _headline(headline(findings)),
         "<h3>In plain words</h3>",
         _findings(findings),
-        "<h3>Parameters, at unit temperature</h3>",
+        "<h3>Parameters</h3>",
+        f'<p class="faint">{_text(shown.which)}.</p>',
         _parameters(shown),
         *(_figure(plot, prefix) for plot in plots),
+        "" if plots else '<p class="faint">There is nothing to show yet.</p>',
         "<h3>What ran, on what</h3>",
         _facts(shown),
     ]
@@ -132,8 +133,9 @@ def _one(shown: Shown, prefix: str) -> str:
 def _several(shown: list[Shown]) -> str:
     links = "".join(f'<a href="#run{i}">{_text(s.name)}</a>' for i, s in enumerate(shown))
     parts = [f"<nav>{links}</nav>", _compared(shown)]
-    if all(s.num_draws > 1 for s in shown):
-        parts.append(_figure(comparison(shown), "all-"))
+    side_by_side = comparison(shown)
+    if side_by_side is not None:
+        parts.append(_figure(side_by_side, "all-"))
     for i, one in enumerate(shown):
         parts += [
             f'<section id="run{i}"><h2>{_text(one.name)}</h2>',
@@ -156,7 +158,7 @@ def _compared(shown: list[Shown]) -> str:
     )
     rows = []
     for one in shown:
-        parameter = one.summary.parameters[0]
+        parameter = one.first
         gradients = one.run.num_steps * one.run.num_chains
         seen = ""
         if one.modes is not None and one.mode_of is not None:
@@ -168,12 +170,13 @@ def _compared(shown: list[Shown]) -> str:
                 headline(verdict(one)).title,
                 f"{parameter.rhat:.3f}",
                 f"{parameter.ess:,.0f}",
-                f"{1e6 * parameter.ess / gradients:,.1f}",
+                f"{1e6 * parameter.ess / gradients:,.1f}" if gradients else "",
                 seen,
                 f"{np.mean(one.summary.round_trips):,.0f}" if one.run.tempered else "",
             )
         )
-    note = f'<p class="note">R-hat and effective draws are those of {_text(shown[0].names[0])}.</p>'
+    names = ", ".join(dict.fromkeys(one.names[0] for one in shown))
+    note = f'<p class="note">R-hat and effective draws are those of {_text(names)}.</p>'
     return _table(head, rows) + note
 
 
@@ -200,7 +203,7 @@ def _findings(findings: list[Finding]) -> str:
 def _parameters(shown: Shown) -> str:
     rows = [
         (p.name, f"{p.mean:.4g}", f"{p.sd:.4g}", f"{p.ess:,.0f}", f"{p.rhat:.3f}")
-        for p in shown.summary.parameters
+        for p in shown.parameters
     ]
     table = _table(("", "mean", "sd", "ESS", "R-hat"), rows)
     hidden = shown.summary.num_parameters - len(rows)

@@ -19,6 +19,7 @@ from tacthmc.report.plot import (
     steps,
 )
 from tacthmc.report.shown import POINTS, ROWS, Shown, every
+from tacthmc.store.errors import StoreError
 
 WINDOW, LAGS, MODES = 300, 100, 8
 COLUMNS = {"z_theta": "thermostat", "z_xi": "xi_thermostat"}
@@ -27,6 +28,8 @@ COLUMNS = {"z_theta": "thermostat", "z_xi": "xi_thermostat"}
 def all_plots(shown: Shown) -> list[Plot]:
     """Every picture that makes sense for the run."""
     made: list[Plot | None] = []
+    if not shown.rows:
+        return []
     if shown.run.tempered:
         made += [xi_trace(shown), temperature(shown)]
     if shown.num_draws > 1:
@@ -65,20 +68,23 @@ def _notes(*notes: str) -> str:
 
 def xi_trace(shown: Shown) -> Plot:
     """ξ over time with the plateau."""
-    coupling = shown.run.tempered_sampler().coupling
-    plateau, wall = float(coupling.plateau), float(coupling.wall)
-    stride = every(shown.run.trace["xi"].shape[1], ROWS)
+    caption, shapes, limits = "A good chain wanders all over the well.", [], {}
+    if shown.known:
+        coupling = shown.run.tempered_sampler().coupling
+        plateau, wall = float(coupling.plateau), float(coupling.wall)
+        caption = (
+            "On the shaded plateau the temperature is one and draws are kept; next to the walls it"
+            f" is {float(coupling.hottest):.3g}. {caption}"
+        )
+        shapes = [band(-plateau, plateau, "y"), level(-wall), level(wall)]
+        limits = {"range": [-1.05 * wall, 1.05 * wall]}
+    stride = every(shown.rows, ROWS)
     return Plot(
         "xi",
         "The tempering variable ξ",
-        "On the shaded plateau the temperature is one and draws are kept; next to the walls it is"
-        f" {float(coupling.hottest):.3g}. A good chain wanders all over the well.",
+        caption,
         _row_lines(shown, "xi", stride),
-        {
-            "xaxis": axis("step"),
-            "yaxis": axis("ξ", range=[-1.05 * wall, 1.05 * wall]),
-            "shapes": [band(-plateau, plateau, "y"), level(-wall), level(wall)],
-        },
+        {"xaxis": axis("step"), "yaxis": axis("ξ", **limits), "shapes": shapes},
         _notes(_thinned(stride, "row"), _some_chains(shown)),
     )
 
@@ -136,7 +142,7 @@ def marginals(shown: Shown) -> Plot:
     return Plot(
         "marginals",
         "Marginals",
-        "Draws at unit temperature, chain by chain. Chains that differ have not mixed.",
+        f"{shown.which}, chain by chain. Chains that differ have not mixed.",
         data,
         layout,
         _notes(_some_chains(shown), _some_parameters(shown)),
@@ -192,8 +198,8 @@ def course(shown: Shown) -> Plot:
     return Plot(
         "course",
         f"Draws of {name}, one after the other",
-        "The first chain's draws at unit temperature, coloured by mode. One colour for long"
-        " stretches means that modes are hardly crossed.",
+        f"{shown.which} of the first chain, coloured by mode. One colour for long stretches means"
+        " that modes are hardly crossed.",
         data,
         {"xaxis": axis("draw"), "yaxis": axis(name)},
         _thinned(stride, "draw"),
@@ -238,11 +244,11 @@ def pairs(shown: Shown) -> Plot | None:
     return Plot(
         "pairs",
         "Pairs of parameters",
-        "Draws at unit temperature of all chains, coloured by mode.",
+        f"{shown.which} of all chains, coloured by mode.",
         data,
         layout,
         _notes(_thinned(stride, "draw"), _some_parameters(shown)),
-        height=140 + 220 * size,
+        height=200 + 200 * size,
     )
 
 
@@ -262,8 +268,7 @@ def correlation(shown: Shown) -> Plot | None:
     return Plot(
         "correlation",
         "Autocorrelation",
-        "Of draws at unit temperature. What counts for the modes' weights is how fast the mode"
-        " indicator forgets.",
+        "Of kept draws. What counts for the modes' weights is how fast the mode indicator forgets.",
         data,
         {"xaxis": axis("lag in draws"), "yaxis": axis("ρ"), "shapes": [level(0.0, dash="dot")]},
     )
@@ -285,7 +290,9 @@ def thermostat_means(shown: Shown) -> Plot | None:
     trace = shown.run.trace
     columns = {name: column for name, column in COLUMNS.items() if column in trace}
     theory = {law.name: law.expected_mean for law in _laws(shown)}
-    if not columns and "kinetic_temperature" in trace:
+    still = np.ptp(np.asarray(trace.get("thermostat", np.zeros((1, 1))), float)) == 0
+    if still and "kinetic_temperature" in trace:
+        # No thermostat: what there is to see is the heat that nothing absorbs.
         columns, theory = {"kinetic temperature": "kinetic_temperature"}, {}
         theory["kinetic temperature"] = (
             float(shown.summary.thermostats[0].expected_mean)
@@ -303,8 +310,8 @@ def thermostat_means(shown: Shown) -> Plot | None:
             data.append(line(trace["step"][c][places], means, label, c, line=style))
     return Plot(
         "thermostats",
-        "Thermostats settle" if "thermostat" in trace else "Kinetic temperature",
-        "Cumulative averages, against Theorem 1's means (dashed across).",
+        "Kinetic temperature" if still else "Thermostats settle",
+        "Cumulative averages" + (", against theory (dashed across)." if theory else "."),
         data,
         {
             "xaxis": axis("step", type="log"),
@@ -349,12 +356,12 @@ def thermostat_laws(shown: Shown) -> Plot | None:
 def free_energy(shown: Shown) -> Plot | None:
     """A(ξ), all chains together and each."""
     run = shown.run
-    if isinstance(run.tempered_sampler().bias, NoBias):
+    if not shown.known or isinstance(run.tempered_sampler().bias, NoBias):
         return None
     try:
         pooled, each = run.free_energy(), [run.free_energy(c) for c in shown.chains]
-    except ValueError:
-        # Nothing learnt yet.
+    except (ValueError, StoreError):
+        # Nothing learnt yet, or no checkpoint that could be read.
         return None
     coupling = run.tempered_sampler().coupling
     faint = {"width": 0.8}
@@ -374,8 +381,10 @@ def free_energy(shown: Shown) -> Plot | None:
     )
 
 
-def xi_histogram(shown: Shown) -> Plot:
+def xi_histogram(shown: Shown) -> Plot | None:
     """Where ξ has been."""
+    if not shown.known:
+        return None
     coupling = shown.run.tempered_sampler().coupling
     wall = float(coupling.wall)
     edges = np.linspace(-wall, wall, 41)
@@ -443,10 +452,14 @@ def energy_trace(shown: Shown) -> Plot | None:
     )
 
 
-def comparison(all_shown: list[Shown]) -> Plot:
-    """The first parameter's marginal, a panel a run, on one scale."""
+def comparison(all_shown: list[Shown]) -> Plot | None:
+    """The first parameter's marginal, a panel a run that has it, on one scale."""
     name = all_shown[0].names[0]
-    values = [shown.draws[name] for shown in all_shown if name in shown.draws]
+    all_shown = [s for s in all_shown if name in s.names and s.num_draws > 1]
+    if len(all_shown) < 2:
+        return None
+    values = [shown.draws[name] for shown in all_shown]
+    labelled = max(all_shown, key=lambda shown: len(shown.chains))
     low = min(float(np.quantile(v, 0.0005)) for v in values if v.size)
     high = max(float(np.quantile(v, 0.9995)) for v in values if v.size)
     edges = np.linspace(low, high, 81)
@@ -457,7 +470,7 @@ def comparison(all_shown: list[Shown]) -> Plot:
         on = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         for c in shown.chains:
             heights = np.histogram(shown.draws[name][c], edges, density=True)[0]
-            group = {"legendgroup": f"c{c}", "showlegend": place == 0}
+            group = {"legendgroup": f"c{c}", "showlegend": shown is labelled}
             data.append(steps(edges, heights, f"chain {c}", c, **on, **group))
         if name in shown.truth:
             truth = shown.truth[name]

@@ -12,7 +12,7 @@ from tacthmc import checks
 from tacthmc.modes import Modes, find_modes
 from tacthmc.positions import dimension, scalar_names
 from tacthmc.run.result import Run
-from tacthmc.run.summary import Summary
+from tacthmc.run.summary import Parameter, Summary, parameters
 
 CHAINS, PARAMETERS, POINTS, ROWS = 8, 4, 2000, 500
 """The most chains, parameters, points a picture and rows a chain that are shown."""
@@ -35,12 +35,12 @@ class Shown:
         self,
         name: str,
         run: Run,
-        parameters: Sequence[str] | None = None,
+        chosen: Sequence[str] | None = None,
         truth: dict[str, Truth] | None = None,
     ):
-        """``parameters`` are scalars' names as the summary prints them; the first by default."""
+        """``chosen`` are scalars' names as the summary prints them; the first by default."""
         self.name, self.run, self.truth = name, run, truth or {}
-        self.scalars = _chosen(run, parameters)
+        self.scalars = _chosen(run, chosen)
 
     @property
     def names(self) -> list[str]:
@@ -51,6 +51,35 @@ class Shown:
     def summary(self) -> Summary:
         """The run's summary."""
         return self.run.summary()
+
+    @cached_property
+    def parameters(self) -> list[Parameter]:
+        """The rows of the table: those of the summary, and those asked for beyond them."""
+        known = {p.name for p in self.summary.parameters}
+        more = [scalar for scalar in self.scalars if scalar[2] not in known]
+        return self.summary.parameters + parameters(self.run, more)
+
+    @property
+    def first(self) -> Parameter:
+        """The row of the first parameter shown."""
+        return next(p for p in self.parameters if p.name == self.names[0])
+
+    @property
+    def rows(self) -> int:
+        """Rows of the trace; none in a run that has only just begun."""
+        return self.run.trace["step"].shape[1]
+
+    @property
+    def known(self) -> bool:
+        """Whether the sampler is at hand, and with it the well of ξ."""
+        return self.run.program_is_known
+
+    @property
+    def which(self) -> str:
+        """What the draws are, in words."""
+        if self.run.keep_all:
+            return "Draws of all temperatures, weighted to unit temperature"
+        return "Draws at unit temperature" if self.run.tempered else "Kept draws"
 
     @cached_property
     def draws(self) -> dict[str, np.ndarray]:
@@ -69,10 +98,10 @@ class Shown:
 
     @cached_property
     def _resampled(self) -> np.ndarray:
-        weights = np.exp(self.run.log_weights)
         rows = []
-        for chain in weights:
-            # Systematic resampling: the least noise, and no random numbers.
+        for chain in np.exp(self.run.log_weights):
+            # Systematic resampling: the least noise, and no random numbers. Each chain keeps
+            # its number of draws, so that chains can be compared.
             total = np.cumsum(chain) / max(chain.sum(), 1e-300)
             at = (np.arange(len(chain)) + 0.5) / max(len(chain), 1)
             rows.append(np.minimum(np.searchsorted(total, at), len(chain) - 1))
@@ -117,12 +146,12 @@ def every(count: int, most: int) -> int:
     return max(1, -(-count // most))
 
 
-def _chosen(run: Run, parameters: Sequence[str] | None) -> list[tuple[int, tuple[int, ...], str]]:
+def _chosen(run: Run, chosen: Sequence[str] | None) -> list[tuple[int, tuple[int, ...], str]]:
     shapes = run.some_draw_shapes()
-    if parameters is None:
+    if chosen is None:
         return scalar_names(shapes, PARAMETERS)
     known = {name: row for row in scalar_names(shapes, LOOKED_THROUGH) for name in [row[2]]}
-    for name in parameters:
+    for name in chosen:
         if name not in known:
             near = checks.nearest(name, known)
             hint = f"; the nearest is {near!r}" if near else ""
@@ -130,7 +159,7 @@ def _chosen(run: Run, parameters: Sequence[str] | None) -> list[tuple[int, tuple
                 f"the run has no parameter {name!r}{hint}. It has {dimension(shapes):,}, from"
                 f" {next(iter(known))!r} on"
             )
-    return [known[name] for name in parameters]
+    return [known[name] for name in chosen]
 
 
 def settings(value: Any) -> str:

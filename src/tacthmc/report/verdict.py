@@ -1,12 +1,15 @@
 """How a run went, in plain words, with a suggestion where something is off."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from tacthmc.bias import Metadynamics
+from tacthmc.bias import AdaptiveBiasingForce, FrozenBias, Metadynamics
+from tacthmc.diagnostics import Law
+from tacthmc.family import Langevin
 from tacthmc.report.shown import Shown
+from tacthmc.samplers.optimiser import Optimiser
 
 Level = Literal["good", "look", "bad"]
 
@@ -30,7 +33,9 @@ class Finding:
 
 def verdict(shown: Shown) -> list[Finding]:
     """All questions that make sense for the run, the gravest answers first."""
-    findings = _whole(shown)
+    findings = _whole(shown) + _kind(shown)
+    if not shown.rows:
+        return [Finding("look", "The run has only just begun", "There is nothing to judge yet.")]
     if shown.run.tempered:
         findings += _plateau(shown) + _trips(shown) + _flat(shown)
     findings += _thermostats(shown) + _agreement(shown) + _modes(shown)
@@ -58,16 +63,41 @@ def _whole(shown: Shown) -> list[Finding]:
             Finding("bad", f"Chain {failure.chain} stopped being finite", str(failure), "")
         )
     if run.interrupted:
-        where = "" if run.path is None else " with tacthmc resume"
+        where = "" if run.path is None else ", unless it is still going on, with tacthmc resume"
         found.append(
             Finding(
                 "look",
-                "The run was interrupted",
-                "What was done until then is here.",
-                f"Go on{where} before trusting the tails.",
+                "The run has not finished",
+                f"It is of {run.num_steps:,} steps a chain; what was done until now is here.",
+                f"Go on{where}.",
             )
         )
     return found
+
+
+def _kind(shown: Shown) -> list[Finding]:
+    """What no diagnostic below can see, by the kind of sampler."""
+    if not shown.known:
+        return []
+    if isinstance(shown.run.sampler, Optimiser):
+        return [
+            Finding(
+                "bad",
+                "These are an optimiser's iterates, not draws",
+                "They do not follow the posterior, whatever the numbers below look like.",
+                "Use them as a point estimate, or sample with tact or sgnht.",
+            )
+        ]
+    if not isinstance(shown.run.sampler, Langevin):
+        return [
+            Finding(
+                "look",
+                "The step's bias is not checked",
+                "Langevin dynamics without momentum has no thermostat to compare with theory.",
+                "Compare with a run at half the step size.",
+            )
+        ]
+    return []
 
 
 def _plateau(shown: Shown) -> list[Finding]:
@@ -87,7 +117,8 @@ def _plateau(shown: Shown) -> list[Finding]:
         ]
     text = f"Every chain visited it; shares of time are {_range(shares, '.1%')}"
     text += f", {expected:.1%} if ξ were uniform." if expected is not None else "."
-    if expected is not None and min(shares) < expected / 3:
+    uneven = isinstance(_bias(shown), Metadynamics) and _bias(shown).boost is not None
+    if expected is not None and min(shares) < expected / 3 and not uneven:
         return [
             Finding(
                 "look",
@@ -132,10 +163,10 @@ def _flat(shown: Shown) -> list[Finding]:
         "The total variation between ξ's histogram and the uniform law is"
         f" {_range(distances, '.3f')} a chain."
     )
-    bias = getattr(shown.run.sampler, "bias", None)
+    bias = _bias(shown)
     if isinstance(bias, Metadynamics) and bias.boost is not None:
-        text += " Well-tempered metadynamics leaves ξ uneven on purpose."
-        return [Finding("good", "ξ is as flat as it should be", text)]
+        text += " Well-tempered metadynamics leaves ξ uneven on purpose, so this says little."
+        return [Finding("good", "ξ's histogram need not be flat", text)]
     worst = max(distances)
     if worst <= GOOD_FLATNESS:
         return [Finding("good", "ξ's histogram is flat", text)]
@@ -149,49 +180,99 @@ def _flat(shown: Shown) -> list[Finding]:
             level,
             "ξ's histogram is not flat",
             text + " That costs time, not correctness.",
-            "Run longer, or use AdaptiveBiasingForce(), which learns fastest.",
+            "Run longer."
+            if isinstance(bias, AdaptiveBiasingForce)
+            else "Run longer, or use AdaptiveBiasingForce(), which learns fastest.",
         )
     ]
 
 
 def _thermostats(shown: Shown) -> list[Finding]:
-    laws = shown.summary.thermostats
+    """θ's thermostat and momenta, which tell of the posterior; ξ's, which tell of time lost."""
+    theta = _laws(
+        shown,
+        [law for law in shown.summary.thermostats if not law.name.endswith("xi")],
+        "Thermostats and momenta",
+        "",
+        FAIR_THERMOSTAT,
+    )
+    tempering = _laws(
+        shown,
+        [law for law in shown.summary.thermostats if law.name.endswith("xi")],
+        "ξ's thermostat and momentum",
+        " What ξ does off the plateau costs time; draws on it follow the posterior all the same.",
+        np.inf,
+    )
+    return theta + tempering
+
+
+def _laws(shown: Shown, laws: list[Law], what: str, comment: str, fair: float) -> list[Finding]:
     if not laws:
         return []
     away = {law.name: law.mean / law.expected_mean - 1 for law in laws if law.expected_mean}
     text = "; ".join(f"{name} {relative:+.1%}" for name, relative in away.items())
     text = f"Means against Theorem 1, with the noise measured at a few draws: {text}."
-    worst = max(abs(relative) for relative in away.values())
+    # Beyond what chance explains, by the chains' spread.
+    clear = {
+        law.name: abs(away[law.name]) - 3 * _noise(shown, law) for law in laws if law.name in away
+    }
+    worst = max(clear.values())
     if worst <= GOOD_THERMOSTAT:
-        return [Finding("good", "Thermostats and momenta match theory", text)]
+        return [Finding("good", f"{what} match theory", text)]
     hot = [n for n, relative in away.items() if "kinetic" in n and relative > GOOD_THERMOSTAT]
-    plain = not any(law.name == "z_theta" for law in laws)
     suggestion = "Take a smaller step_size, or run longer."
-    if hot and plain:
+    if comment:
+        suggestion = "Take a smaller xi_step_size, or run longer."
+    if hot and not comment and not any(law.name == "z_theta" for law in laws):
         suggestion = (
             "Without a thermostat the gradient's noise heats the chain: use tact or sgnht, or"
             " give noise_estimate."
         )
-    level: Level = "look" if worst <= FAIR_THERMOSTAT else "bad"
-    return [Finding(level, "Thermostats or momenta are away from theory", text, suggestion)]
+    if hot and comment and isinstance(_bias(shown), Metadynamics):
+        suggestion = (
+            "Metadynamics heats ξ, since nothing damps it on the plateau: redraw its momentum with"
+            " refresh=Refresh(xi=True, everywhere=True)."
+        )
+    level: Level = "look" if worst <= fair else "bad"
+    return [Finding(level, f"{what} are away from theory", text + comment, suggestion)]
+
+
+def _noise(shown: Shown, law: Law) -> float:
+    """The standard error of a law's mean, relative to theory, by the spread between chains."""
+    column = {
+        "z_theta": "thermostat",
+        "z_xi": "xi_thermostat",
+        "kinetic temperature of theta": "kinetic_temperature",
+        "kinetic temperature of xi": "xi_kinetic_temperature",
+    }[law.name]
+    means = shown.usable(column).mean(axis=1)
+    if len(means) < 2:
+        return 0.0
+    return float(means.std(ddof=1) / np.sqrt(len(means)) / abs(law.expected_mean))
+
+
+def _bias(shown: Shown) -> Any:
+    """The bias, also where it learns no more."""
+    bias = getattr(shown.run.sampler, "bias", None) if shown.known else None
+    return bias.inner if isinstance(bias, FrozenBias) else bias
 
 
 def _agreement(shown: Shown) -> list[Finding]:
-    rows = [p for p in shown.summary.parameters if np.isfinite(p.rhat)]
+    rows = [p for p in shown.parameters if not np.isnan(p.rhat)]
     if not rows:
         return [
             Finding(
                 "look",
                 "R-hat cannot be computed",
-                "It takes two chains or more, and a few draws each, at unit temperature.",
+                "It takes two chains or more, and a few draws each that differ.",
                 "Run at least four chains.",
             )
         ]
     worst, least = max(p.rhat for p in rows), min(p.ess for p in rows)
     wanted = ESS_PER_CHAIN * shown.run.num_chains
     text = (
-        f"Over the {len(rows)} parameters in the table, from draws at unit temperature only: R-hat"
-        f" at most {worst:.3f}, effective draws at least {least:,.0f}."
+        f"Over the parameters in the table, {_source(shown)}: R-hat at most {worst:.3f}, effective"
+        f" draws at least {least:,.0f}."
     )
     if worst > FAIR_RHAT:
         advice = "Run longer." if shown.run.tempered else "Run longer, or temper: use tact."
@@ -211,11 +292,13 @@ def _agreement(shown: Shown) -> list[Finding]:
 def _modes(shown: Shown) -> list[Finding]:
     modes, labels = shown.modes, shown.mode_of
     if modes is None or labels is None:
-        return []
+        few = "There are too few different draws to tell modes apart."
+        return [Finding("look", "Modes cannot be told", few, "Run longer.")]
     count = len(modes.shares)
     where = "the parameters shown" if len(shown.names) > 1 else shown.names[0]
     if count == 1:
-        return [Finding("good", "One mode", f"No valley splits the draws of {where}.")]
+        text = f"No valley splits the draws of {where}. Modes that no chain has seen do not show."
+        return [Finding("good", "One mode found", text)]
     seen = [len(np.unique(chain)) for chain in labels]
     jumps = [int(np.sum(chain[1:] != chain[:-1])) for chain in labels]
     text = (
@@ -234,6 +317,12 @@ def _modes(shown: Shown) -> list[Finding]:
             )
         ]
     return [Finding("good", "Every chain saw every mode", text)]
+
+
+def _source(shown: Shown) -> str:
+    if shown.run.keep_all:
+        return "from draws of all temperatures with their weights"
+    return "from draws at unit temperature only" if shown.run.tempered else "from all kept draws"
 
 
 def _range(values: list[float] | list[int] | np.ndarray, form: str) -> str:

@@ -293,6 +293,18 @@ class Run:
         streams = isinstance(innermost(self.potential), StreamedPosterior)
         if not isinstance(self.sampler, Langevin) or not alone or streams or not self.num_draws:
             return []
+        with jax.enable_x64(self.x64):
+            return self._measured_laws()
+
+    @property
+    def x64(self) -> bool:
+        """Whether the run computes in double precision."""
+        if self.config is not None:
+            return bool(self.config["x64"])
+        return bool(jax.config.read("jax_enable_x64"))
+
+    def _measured_laws(self) -> list[Law]:
+        assert isinstance(self.sampler, Langevin)
         # A stream of its own: chains fold their index into the same key.
         key = jax.random.fold_in(self.key, 2**31)
         draws = [self._cold_draw(i % self.num_chains, (i + 1) / 5) for i in range(4)]

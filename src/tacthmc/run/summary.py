@@ -80,8 +80,8 @@ class Summary:
 
 def summarise(run: "Run") -> Summary:
     """Gather a run's numbers."""
-    parameters, total = _parameters(run)
-    notes = _notes(run, parameters)
+    rows, total = _parameters(run)
+    notes = _notes(run, rows)
     if not arviz_is_there():
         notes.append("! ESS and R-hat need ArviZ: pip install arviz")
     expected = None
@@ -102,7 +102,7 @@ def summarise(run: "Run") -> Summary:
             f" {run.num_draws} draws a chain{weighted}, {run.seconds:.1f} s (and"
             f" {run.compile_seconds:.1f} s compiling), {rate:,.0f} chain-steps/s"
         ),
-        parameters=parameters,
+        parameters=rows,
         num_parameters=total,
         plateau_share=[float(x) for x in run.plateau_share],
         expected_plateau_share=expected,
@@ -114,13 +114,18 @@ def summarise(run: "Run") -> Summary:
 
 
 def _parameters(run: "Run") -> tuple[list[Parameter], int]:
+    one = run.some_draw_shapes()
+    return parameters(run, scalar_names(one, SHOWN)), dimension(one)
+
+
+def parameters(run: "Run", scalars: list[tuple[int, tuple[int, ...], str]]) -> list[Parameter]:
+    """A row for each of these scalars."""
     weights = np.exp(run.log_weights) if run.keep_all else None
-    one, there = run.some_draw_shapes(), arviz_is_there()
-    rows = [
+    there = arviz_is_there()
+    return [
         _parameter(name, np.asarray(run.draws_of(leaf, index), float), weights, there)
-        for leaf, index, name in scalar_names(one, SHOWN)
+        for leaf, index, name in scalars
     ]
-    return rows, dimension(one)
 
 
 def _parameter(name: str, values: np.ndarray, weights: np.ndarray | None, there: bool) -> Parameter:

@@ -61,9 +61,9 @@ def tact(
     * θ has relaxed at unit temperature when it is kept. Entering the plateau quickly in high
       dimension leaves θ hotter than the posterior for a while.
     * The force's noise has the same variance everywhere, also across temperatures, since z_θ
-      is shared by all. (With a variance ∝ |θ|²/D the plateau's variance came out 5% low.)
+      is shared by all. Where it grows with |θ|, the plateau's variance comes out low.
     * The noises of Ũ and f̃ are independent. One mini-batch makes both, so they are
-      correlated; a state-dependent correlation of 0.9 gave a variance 12% low.
+      correlated; a strong, state-dependent correlation makes the variance come out low.
     * Batches are drawn independently (``batches="replacement"``). Reshuffled epochs are not.
     * The noise is Gaussian and isotropic over the coordinates that share a thermostat, in
       the shape of the friction (see :mod:`tacthmc.thermostat`).

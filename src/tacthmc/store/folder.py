@@ -16,7 +16,7 @@ from tacthmc.store.arrays import ENDLESS, ArraySpec, opened, replace_json, tenso
 from tacthmc.store.errors import StoreError, writing
 from tacthmc.store.lock import LOCK, Lock
 
-FORMAT = 1
+FORMAT = 2
 # There from the first moment of a run until its config is written.
 MARKER = "beginning"
 UNFINISHED = ("draws.zarr", "checkpoints", "program.pkl", "shapes.pkl", "config.json.part")

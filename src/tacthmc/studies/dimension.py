@@ -60,12 +60,13 @@ def measure(config: Config, say: Say) -> Numbers:
         shares = [float(np.mean(first < 0)) if len(first) else float("nan") for first in firsts]
         made = run.num_steps - run.num_warmup
         modes = [(first > 0).astype(int) for first in firsts]
+        modes_seen = [len(first) for first in firsts]
         rows.append(
             {
                 "dimension": dimension,
                 "round_trips_per_million": 1e6 * run.round_trips / made,
                 "weight_per_chain": shares,
-                "weight": float(np.mean(np.concatenate(firsts) < 0)),
+                "weight": float(np.mean(np.concatenate(firsts) < 0)) if any(modes_seen) else np.nan,
                 "indicator_ess_per_million": [
                     1e6 * measures.indicator_ess(m, 2) / made if len(m) > 3 else 0.0 for m in modes
                 ],
@@ -78,7 +79,7 @@ def measure(config: Config, say: Say) -> Numbers:
 
 def picture(numbers: Numbers) -> Any:
     """Round trips with a line of slope −1 for the eye, and the weight of the first mode."""
-    figure = new_figure(9, 3.4)
+    figure = new_figure(9.0, 3.4)
     trips, weights = figure.subplots(1, 2)
     rows = numbers["rows"]
     sizes = np.array([row["dimension"] for row in rows])
@@ -108,12 +109,17 @@ def table(numbers: Numbers) -> Table:
         (
             str(row["dimension"]),
             f"{np.mean(row['round_trips_per_million']):,.0f}",
-            f"{row['weight']:.2f}",
-            " ".join(f"{w:.2f}" for w in row["weight_per_chain"]),
+            _share(row["weight"]),
+            " ".join(_share(weight) for weight in row["weight_per_chain"]),
         )
         for row in numbers["rows"]
     ]
     return Table(columns, tuple(rows))
+
+
+def _share(weight: float | None) -> str:
+    """A weight; a dash for a chain without draws."""
+    return "–" if weight is None else f"{weight:.2f}"
 
 
 STUDY = Study(

@@ -163,7 +163,7 @@ def detail(config: Config, run: Run) -> Numbers:
 
 def picture(numbers: Numbers) -> Any:
     """(a) histograms over the target; (b) panels I to V; and the mode indicator's ESS."""
-    figure = new_figure(11, 8.5)
+    figure = new_figure(11.0, 8.5)
     rows = figure.add_gridspec(3, 1, height_ratios=[1, 1, 1])
     _histograms(figure, rows[0].subgridspec(1, 3), numbers)
     middle, below = rows[1].subgridspec(1, 3), rows[2].subgridspec(1, 4)

@@ -44,7 +44,7 @@ def measure(config: Config, say: Say) -> Numbers:
 
 def picture(numbers: Numbers) -> Any:
     """λ with the plateau shaded and the walls dashed; beside it the temperature."""
-    figure = new_figure(9, 3.2)
+    figure = new_figure(9.0, 3.2)
     left, right = figure.subplots(1, 2)
     for ax in (left, right):
         ax.axvspan(-numbers["plateau"], numbers["plateau"], color="0.88")

@@ -1,6 +1,7 @@
 """A(ξ) and the flatness of ξ's histogram under each bias, on the mixture of Figure 1.
 
 In one dimension the free energy is known: A(ξ) = −log ∫exp(−λ(ξ)U(θ))dθ, by quadrature.
+Metadynamics runs with ξ's momentum redrawn every K steps, and once without.
 """
 
 from dataclasses import dataclass
@@ -17,10 +18,11 @@ from tacthmc.diagnostics import flatness
 from tacthmc.run.result import Run
 from tacthmc.studies.study import Numbers, Say, Study, Table, new_figure
 
-ABF, META, TEMPERED, LITERAL, NONE = (
+ABF, META, TEMPERED, ALONE, LITERAL, NONE = (
     "adaptive biasing force",
-    "metadynamics",
-    "well-tempered metadynamics",
+    "metadynamics, r_ξ redrawn",
+    "well-tempered metadynamics, r_ξ redrawn",
+    "metadynamics alone",
     "ABF averaged with 1/k (Algorithm 1)",
     "no bias",
 )
@@ -35,6 +37,7 @@ class Config:
     chains: int = 8
     step_size: float = 1e-2
     noise: float = 0.1
+    keep_every: int = 10
     height: float = 1e-3
     boost: float = 5.0
     """ΔT of well-tempered metadynamics."""
@@ -43,14 +46,27 @@ class Config:
     seed: int = 0
 
 
-def biases(config: Config) -> dict[str, Bias]:
-    """Each bias by its name."""
-    return {
+def samplers(config: Config) -> dict[str, tacthmc.Langevin]:
+    """A sampler with each bias, by its name."""
+    plain = tacthmc.Metadynamics(height=config.height)
+    biases: dict[str, Bias] = {
         ABF: tacthmc.AdaptiveBiasingForce(),
-        META: tacthmc.Metadynamics(height=config.height),
+        META: plain,
         TEMPERED: tacthmc.well_tempered(config.boost, height=10 * config.height),
+        ALONE: plain,
         LITERAL: tacthmc.LiteralAdaptiveBiasingForce(),
         NONE: tacthmc.NoBias(),
+    }
+    again = tacthmc.Refresh(xi=True, everywhere=True)
+    return {
+        name: tacthmc.tact(
+            config.step_size,
+            noise=config.noise,
+            bias=bias,
+            keep_every=config.keep_every,
+            refresh=again if name in (META, TEMPERED) else None,
+        )
+        for name, bias in biases.items()
     }
 
 
@@ -70,26 +86,26 @@ def measure(config: Config, say: Say) -> Numbers:
     potential = tacthmc.noisy(
         tacthmc.potential(target), force=config.force_noise, energy=config.energy_noise
     )
-    coupling = tacthmc.PowerCoupling()
-    grid = np.linspace(-coupling.wall, coupling.wall, 201)
+    coupling = samplers(config)[ABF].coupling
+    assert coupling is not None
+    grid = np.linspace(-float(coupling.wall), float(coupling.wall), 201)
     numbers: Numbers = {
-        "plateau": coupling.plateau,
-        "wall": coupling.wall,
+        "plateau": float(coupling.plateau),
+        "wall": float(coupling.wall),
         "xi": grid,
         "exact": exact(coupling, grid),
         "boost": config.boost,
         "biases": {},
     }
-    for name, bias in biases(config).items():
+    for name, sampler in samplers(config).items():
         say(f"{name}: {config.chains} chains × {config.steps:,} steps")
-        sampler = tacthmc.tact(config.step_size, noise=config.noise, bias=bias)
         key, start = jax.random.key(config.seed), jnp.array([-4.0])
         run = tacthmc.sample(key, sampler, potential, start, config.steps, config.chains)
         numbers["biases"][name] = described(run, coupling, learns=name != NONE)
     return numbers
 
 
-def described(run: Run, coupling: tacthmc.PowerCoupling, learns: bool) -> Numbers:
+def described(run: Run, coupling: Coupling, learns: bool) -> Numbers:
     """The profile learnt, ξ's histogram, and flatness over time, of all chains together."""
     xi, wall = run.after_warmup("xi"), float(coupling.wall)
     edges = np.linspace(-wall, wall, BINS + 1)
@@ -104,6 +120,7 @@ def described(run: Run, coupling: tacthmc.PowerCoupling, learns: bool) -> Number
         "flatness_so_far": so_far,
         "plateau_share": run.plateau_share,
         "round_trips_per_million": 1e6 * float(np.mean(run.round_trips)) / run.num_steps,
+        "xi_kinetic_temperature": float(np.mean(run.after_warmup("xi_kinetic_temperature"))),
         "seconds": run.seconds,
     }
     if learns:
@@ -119,7 +136,7 @@ def described(run: Run, coupling: tacthmc.PowerCoupling, learns: bool) -> Number
 
 def picture(numbers: Numbers) -> Any:
     """A(ξ) against quadrature, ξ's histogram, and its distance from uniform over time."""
-    figure = new_figure(11, 3.6)
+    figure = new_figure(11.0, 3.6)
     profiles, histograms, times = figure.subplots(1, 3)
     profiles.plot(numbers["xi"], numbers["exact"], color="black", linewidth=2.5, alpha=0.35)
     wall = numbers["wall"]
@@ -149,6 +166,7 @@ def table(numbers: Numbers) -> Table:
         "ξ's distance from uniform",
         "plateau share (20% if uniform)",
         "round trips per 10⁶ steps",
+        "ξ's kinetic temperature (1)",
         "rms error of A(ξ)",
     )
     rows = [
@@ -157,6 +175,7 @@ def table(numbers: Numbers) -> Table:
             f"{row['flatness']:.3f}",
             f"{np.mean(row['plateau_share']):.1%}",
             f"{row['round_trips_per_million']:,.0f}",
+            f"{row['xi_kinetic_temperature']:.2f}",
             f"{row['profile_error']:.3f}" if "profile_error" in row else "",
         )
         for name, row in numbers["biases"].items()

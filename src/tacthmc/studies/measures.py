@@ -86,6 +86,11 @@ def indicator_ess(modes: np.ndarray, count: int) -> float:
     return min(found)
 
 
+def pooled_indicator_ess(inside: np.ndarray) -> float:
+    """Effective draws of an indicator, (chain, draw), over all chains; one if it never changes."""
+    return 1.0 if inside.min() == inside.max() else mean_ess(inside.astype(float))
+
+
 def sum_of_ess(draws: np.ndarray) -> float:
     """Σ over chains of n/(1 + 2Σρ), each chain with its own mean: the paper's formula.
 

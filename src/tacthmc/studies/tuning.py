@@ -1,7 +1,8 @@
 """ESS per gradient: this library's default against the paper's Algorithm 1, both tuned.
 
 Both search one grid of (η, c, γ, K) on the mixture of Figure 1. A setting counts if no chain
-diverged and the standard deviation within modes is off by at most the bound; among those the one
+diverged, the standard deviation within modes is off by at most the bound and the modes' weights
+are not far off (a total variation of at most 0.1, for noise); among those the one
 with the most effective draws per gradient is the sampler's best. It runs again, longer and with
 another seed, and has to keep to the bound there too; else the next best takes its place.
 """
@@ -23,6 +24,8 @@ from tacthmc.studies.study import Numbers, Say, Study, Table, new_figure
 from tacthmc.targets import GaussianMixture
 
 DEFAULT, ALGORITHM_1 = "our default", "Algorithm 1"
+FAR = 0.1
+"""A total variation of the modes' weights that noise does not excuse."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Config:
     """How far the standard deviation within modes may be off, relatively."""
     force_noise: float = 3.0
     energy_noise: float = 1.0
-    again: int = 4
+    again: int = 8
     """The best settings run again, so many times longer."""
     seed: int = 0
 
@@ -125,30 +128,32 @@ def described(target: GaussianMixture, run: Run) -> Numbers:
     # The rectangle leaves out the draws of chains that have more: count as if all were in.
     scale = 1000 * float(run.counts.mean()) / run.num_draws / gradients
     modes = measures.mode_of(target, draws)
-    indicator = [(modes == k).astype(float) for k in range(len(target.weights))]
+    indicator = [measures.pooled_indicator_ess(modes == k) for k in range(len(target.weights))]
     pooled = np.concatenate([np.asarray(chain, float) for chain in run.all_draws])
     sd = measures.sd_within(target, pooled)
+    shares = measures.weights(measures.mode_of(target, pooled), len(target.weights))
     return {
         "diverged": False,
         "draws": int(run.counts.sum()),
         "sd_within_modes": sd,
         "sd_error": sd / float(np.asarray(target.scale)) - 1,
-        "weights": measures.weights(measures.mode_of(target, pooled), len(target.weights)),
+        "weights": shares,
+        "weight_error": measures.total_variation(shares, np.asarray(target.weights, float)),
         "plateau_share": float(np.mean(run.plateau_share)),
         "theta_ess_per_thousand": scale * mean_ess(draws[..., 0]),
-        "indicator_ess_per_thousand": scale * min(mean_ess(inside) for inside in indicator),
+        "indicator_ess_per_thousand": scale * min(indicator),
         "seconds": run.seconds,
     }
 
 
 def admissible(row: Numbers, bound: float) -> bool:
     """Whether a setting sampled the target, up to the bound."""
-    return "sd_error" in row and abs(row["sd_error"]) <= bound
+    return "sd_error" in row and abs(row["sd_error"]) <= bound and row["weight_error"] <= FAR
 
 
 def picture(numbers: Numbers) -> Any:
     """Every point of the grid: effective draws per gradient over the error of the sd."""
-    figure = new_figure(9, 3.8)
+    figure = new_figure(9.0, 3.8)
     panels = figure.subplots(1, 2, sharex=True)
     bound = numbers["sd_bound"]
     for ax, what, title in zip(
@@ -214,7 +219,7 @@ STUDY = Study(
     "tuning",
     "ESS per gradient of the default and of Algorithm 1, both at the best of one grid",
     Config(steps=20_000, step_sizes=(0.005, 0.02, 0.08), noises=(0.1,), inertias=(1.0,)),
-    Config(steps=100_000),
+    Config(steps=50_000),
     measure,
     picture,
     table,
