@@ -103,25 +103,34 @@ def described(target: GaussianMixture, run: Run, edges: np.ndarray, truth: np.nd
 
 
 def picture(numbers: Numbers) -> Any:
-    """A row a target: the target, then a column a sampler, with its distances below."""
-    figure = new_figure(11.5, 6.6)
-    axes = figure.subplots(len(numbers), 4)
-    for row, (name, target) in zip(axes, numbers.items(), strict=True):
-        edges = np.asarray(target["edges"])
-        truth = np.asarray(target["truth"])
-        panels = {"target": {"histogram": truth}, **target["samplers"]}
-        for ax, (method, numbers_of) in zip(row, panels.items(), strict=True):
-            seen = np.asarray(numbers_of["histogram"])
+    """A row a target: the target, then a column a sampler; below, the weights of the modes."""
+    figure = new_figure(11.5, 8.0)
+    axes = figure.subplots(2 * len(numbers), 4, height_ratios=[4, 1] * len(numbers))
+    for above, below, (name, target) in zip(axes[::2], axes[1::2], numbers.items(), strict=True):
+        edges, truth = np.asarray(target["edges"]), np.asarray(target["truth"])
+        shown = {"histogram": truth, "weights": target["weights"]}
+        panels = {"target": shown, **target["samplers"]}
+        for ax, bars, (method, row) in zip(above, below, panels.items(), strict=True):
+            seen = np.asarray(row["histogram"]).T
             ax.pcolormesh(
-                edges, edges, seen.T, cmap="magma_r", vmin=0, vmax=truth.max(), rasterized=True
+                edges, edges, seen, cmap="magma_r", vmin=0, vmax=truth.max(), rasterized=True
             )
             ax.set(aspect="equal", xticks=[], yticks=[], title=method)
-            if method != "target":
-                ax.set_xlabel(_caption(numbers_of, len(target["weights"])), fontsize=8)
-        row[0].set_ylabel(name)
-        modes = f"{len(target['weights'])} modes, sd {target['scale']:.1f}"
-        row[0].set_xlabel(f"{modes}\nTV: total variation")
+            _bars(bars, row["weights"], target["weights"])
+            modes = len(target["weights"])
+            text = f"{modes} modes, sd {target['scale']:.1f}"
+            bars.set_xlabel(text if method == "target" else _caption(row, modes), fontsize=8)
+        above[0].set_ylabel(name)
+        below[0].set_ylabel("weights", fontsize=8)
     return figure
+
+
+def _bars(ax: Any, seen: list[float], truth: list[float]) -> None:
+    """The weight of each mode, with a mark where it should be."""
+    places = np.arange(len(truth))
+    ax.bar(places, seen, color="C0", width=0.8)
+    ax.plot(places, truth, "_", color="black", markersize=4 if len(truth) > 10 else 12)
+    ax.set(xticks=[], yticks=[], ylim=(0, 1.6 * max(truth)))
 
 
 def _caption(row: Numbers, modes: int) -> str:

@@ -111,10 +111,10 @@ def picture(numbers: Numbers) -> Any:
                 sizes[sound], error[sound], noise[sound], color=color, marker="o", ms=3, label=label
             )
             ax.plot(sizes[~sound], np.full(np.sum(~sound), 1.0), "x", color=color)
-        ax.set(xscale="log", yscale="log", title=name, xlabel="Δt = √η", ylim=(5e-4, 1.5))
+        ax.set(xscale="log", yscale="log", title=name, xlabel="Δt = √η", ylim=(5e-4, 4.0))
         ax.set_xticks(sizes[::2], [f"{size:g}" for size in sizes[::2]])
         ax.minorticks_off()
-        ax.legend(frameon=False, fontsize=7, loc="lower right")
+        ax.legend(frameon=False, fontsize=7, loc="upper left")
     panels[0].set_ylabel("relative error of the variance\nwithin modes (× diverged)")
     return figure
 
