@@ -120,7 +120,7 @@ def table(numbers: Numbers) -> Table:
     rows = [
         (
             str(row["dimension"]),
-            f"{np.mean(row['round_trips_per_million']):,.1f}",
+            f"{np.mean(row['round_trips_per_million']):,.0f}",
             f"{np.mean(row['plateau_share']):.0%}",
             f"{row['xi_kinetic_temperature']:.2f}",
             _share(row["weight"]),
