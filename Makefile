@@ -28,10 +28,10 @@ types: install
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: install
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow --record benchmarks/statistics.json tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow --record benchmarks/statistics.json tests
 
 soak: install
 	$(BIN)/python -m benchmarks.soak

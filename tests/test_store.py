@@ -126,7 +126,7 @@ def test_command_line(stored, copy):
         command = [sys.executable, "-m", "tacthmc.cli", *map(str, args)]
         return subprocess.run(command, capture_output=True, text=True, cwd=Path.cwd())
 
-    longer = tacthmc_command("resume", copy, "--num-steps", 8_400)
+    longer = tacthmc_command("resume", copy, "--steps", 8_400)
     assert "8400 steps" in longer.stdout, longer.stderr
     assert "goes on from step 8000 of 8400; 0 steps" in longer.stderr
     refused = tacthmc_command("summary", copy.parent)
