@@ -57,13 +57,14 @@ def table(runs: dict[str, Run], target: tacthmc.targets.GaussianMixture) -> Any:
     found = Table(title="what each made of it")
     for column in (
         "",
-        "weights of the modes\n(.300 .400 .300)",
+        "weights of modes\n(.30 .40 .30)",
         "worst chain's\ntotal variation",
         "sd within\nmodes (.500)",
-        "effective draws of the\nmode, a chain",
+        "effective draws of\nthe mode, a chain",
         "round trips\na chain",
     ):
-        found.add_column(column, justify="left" if not column else "right")
+        justify = "left" if not column else "right"
+        found.add_column(column, justify=justify, no_wrap="weights" in column)
     edges = np.linspace(-7, 7, 57)
     truth = measures.cell_shares(target, edges)
     for name, run in runs.items():
@@ -74,7 +75,7 @@ def table(runs: dict[str, Run], target: tacthmc.targets.GaussianMixture) -> Any:
         effective = [measures.indicator_ess(m, 3) for m in modes if len(m) > 3]
         found.add_row(
             name,
-            " ".join(f"{share:.3f}" for share in shares),
+            " ".join(f"{share:.2f}" for share in shares),
             f"{max(far):.3f}",
             f"{measures.sd_within(target, np.concatenate(chains)):.3f}",
             f"{np.mean(effective):.0f}" if effective else "",
