@@ -152,7 +152,8 @@ def picture(numbers: Numbers) -> Any:
         times.loglog(
             row["flatness_steps"], row["flatness_so_far"], color=color, label=name, marker="."
         )
-    profiles.set(title="free energy A(ξ); grey: by quadrature")
+    # A bias that runs off leaves the picture, so that the others can be seen.
+    profiles.set(title="free energy A(ξ); grey: by quadrature", ylim=(-5, 1.5))
     histograms.set(title="histogram of ξ; line: uniform", ylim=(0, 1.0))
     times.set(title="ξ's distance from uniform so far", xlabel="step", ylabel="total variation")
     times.legend(frameon=False, fontsize=7)

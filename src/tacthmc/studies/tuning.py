@@ -175,7 +175,8 @@ def picture(numbers: Numbers) -> Any:
             if best is not None:
                 place = (100 * best["sd_error"], best[f"{what}_ess_per_thousand"])
                 ax.plot(*place, "*", color=color, markersize=13, markeredgecolor="black")
-        ax.set(title=f"effective draws {title} per 1,000 gradients", yscale="log", xlim=(-16, 16))
+        ax.set(title=f"effective draws {title}", yscale="log", xlim=(-16, 16))
+        ax.set_ylabel("per 1,000 gradients")
         ax.set_xlabel("error of the sd within modes (%)")
         ax.legend(frameon=False, loc="lower left")
     return figure
