@@ -8,6 +8,7 @@ import pytest
 
 import tacthmc
 from tacthmc.batches import Epochs
+from tacthmc.keys import step_keys
 from tacthmc.run import plan
 from tests.table import SAMPLERS, energy, minibatched, noisy, same, start
 
@@ -52,7 +53,7 @@ def test_run(name):
         start_key, step_key = jax.random.split(jax.random.fold_in(jax.random.key(0), chain))
         state = sampler.init(jax.random.split(start_key)[0], start())
         for k in range(sampler.keep_every):
-            noise_key, data_key = jax.random.split(jax.random.fold_in(step_key, k))
+            noise_key, data_key = step_keys(step_key, k)
             selection = potential.select((), data_key, state.position)[1]
             state, info = step(noise_key, state, potential.fetch(selection))
         # Ten steps only, before rounding has grown.

@@ -60,7 +60,8 @@ def test_grain_and_chunks(monkeypatch):
     monkeypatch.setattr(plan, "FEED_BYTES", 1)
     pieces = run(streamed(pipeline))
     for name in whole.trace:
-        assert np.array_equal(whole.trace[name], pieces.trace[name]), name
+        # Another size of chunk is another program, which may round a sum another way.
+        assert np.allclose(whole.trace[name], pieces.trace[name], rtol=1e-5), name
     assert not np.array_equal(whole.trace["energy"][0], whole.trace["energy"][1])
 
 

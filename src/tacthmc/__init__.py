@@ -54,5 +54,8 @@ from tacthmc.thermostat import MatrixThermostat as MatrixThermostat
 from tacthmc.thermostat import NoThermostat as NoThermostat
 from tacthmc.thermostat import ScalarThermostat as ScalarThermostat
 from tacthmc.thermostat import TensorThermostat as TensorThermostat
+from tacthmc.xla import prepare as _prepare
 
 __version__ = "0.1.0"
+
+_prepare()

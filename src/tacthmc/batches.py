@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from tacthmc._typing import PRNGKey
+from tacthmc.generator import indices
 
 
 class WithReplacement(eqx.Module):
@@ -27,7 +28,7 @@ class WithReplacement(eqx.Module):
 
     def next(self, memory: tuple[()], key: PRNGKey) -> tuple[tuple[()], Int[Array, " n"]]:
         """The next batch's indices."""
-        return (), jax.random.randint(key, (self.batch_size,), 0, self.num_data)
+        return (), indices(key, self.batch_size, self.num_data)
 
 
 class EpochMemory(NamedTuple):

@@ -22,6 +22,7 @@ from tacthmc import checks
 from tacthmc._typing import Number, Rate, Scalar
 from tacthmc.coupling import Coupling
 from tacthmc.rates import rate_at
+from tacthmc.tables import add_at
 
 
 class Seen(NamedTuple):
@@ -201,7 +202,7 @@ class AdaptiveBiasingForce(Bias):
         here = self._bin(seen.xi, coupling)
         # Before anything was seen, the energy itself: no net force.
         borrowed = jnp.where(table.seen > 0, table.recent, seen.energy)
-        return jnp.where(table.visits[here] > 0, table.mean[here], borrowed)
+        return jnp.where(_at(table.visits, here) > 0, _at(table.mean, here), borrowed)
 
     def force(self, table: MeanEnergies, seen: Seen, coupling: Coupling) -> Scalar:
         """λ′(ξ)·Ū."""
@@ -209,9 +210,12 @@ class AdaptiveBiasingForce(Bias):
 
     def update(self, table: MeanEnergies, seen: Seen, coupling: Coupling) -> MeanEnergies:
         """Add Ũ to its bin's mean."""
-        here = _mask(self._bin(seen.xi, coupling), self.bins, table.mean.dtype)
-        visits = table.visits + here
-        mean = table.mean + here * (seen.energy - table.mean) / jnp.maximum(visits, 1)
+        index = self._bin(seen.xi, coupling)
+        # The change first, as one number: else each table's loop would read the other table,
+        # which then had to be copied before it is changed in place.
+        change = (seen.energy - _at(table.mean, index)) / (_at(table.visits, index) + 1)
+        visits = add_at(table.visits, index, jnp.ones_like(change))
+        mean = add_at(table.mean, index, change)
         count = table.seen + 1
         rate = 1 / jnp.minimum(count, jnp.asarray(self.memory).astype(count.dtype))
         recent = table.recent + rate * (seen.energy - table.recent)
@@ -274,15 +278,14 @@ class LiteralAdaptiveBiasingForce(Bias):
 
     def force(self, table: LiteralForces, seen: Seen, coupling: Coupling) -> Scalar:
         """The bin's value."""
-        return table.force[_bin(seen.xi, -coupling.wall, coupling.wall, self.bins)]
+        return _at(table.force, _bin(seen.xi, -coupling.wall, coupling.wall, self.bins))
 
     def update(self, table: LiteralForces, seen: Seen, coupling: Coupling) -> LiteralForces:
         """abf ← (1 − 1/k)·abf + (1/k)·λ′Ũ, with k counted from 1."""
         index = _bin(seen.xi, -coupling.wall, coupling.wall, self.bins)
-        here = _mask(index, self.bins, table.force.dtype)
         steps = table.steps + 1
-        force = table.force + here * (seen.slope * seen.energy - table.force) / steps
-        return LiteralForces(force, steps)
+        change = (seen.slope * seen.energy - _at(table.force, index)) / steps
+        return LiteralForces(add_at(table.force, index, change), steps)
 
     def free_energy(
         self, table: LiteralForces, coupling: Coupling, bath: float = 1.0
@@ -347,20 +350,19 @@ class Metadynamics(Bias):
         delta = 2 * jnp.asarray(coupling.wall).astype(table.dtype) / self.bins
         below = jnp.floor((seen.xi + coupling.wall) / delta - 0.5).astype(int)
         left, right = (jnp.clip(i, 0, self.bins - 1) for i in (below, below + 1))
-        return (table[left] - table[right]) / delta
+        return (_at(table, left) - _at(table, right)) / delta
 
     def update(
         self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling
     ) -> Float[Array, " bins"]:
         """V += h (times exp(−V/ΔT) if well-tempered) at ξ."""
         index = _bin(seen.xi, -coupling.wall, coupling.wall, self.bins)
-        here = _mask(index, self.bins, table.dtype)
         height = rate_at(self.height, seen.step, table.dtype)
         if self.boost is not None:
-            height = height * jnp.exp(-table[index] / jnp.asarray(self.boost).astype(table.dtype))
-        if self.spread:
-            here = jnp.convolve(here, jnp.ones((2 * self.spread + 1,), table.dtype), mode="same")
-        grown = table + height * here
+            boost = jnp.asarray(self.boost).astype(table.dtype)
+            height = height * jnp.exp(-_at(table, index) / boost)
+        near = jnp.abs(jnp.arange(self.bins) - index) <= self.spread
+        grown = table + jnp.where(near, height, 0)
         # Plain metadynamics feels differences alone: taking off the least keeps V near the
         # size of its increments, which would else be lost to rounding in a long run.
         return grown - jnp.min(grown) if self.boost is None else grown
@@ -398,6 +400,6 @@ def _bin(place: Scalar, low: Any, high: Any, bins: int) -> Int[Array, ""]:
     return jnp.clip(index, 0, bins - 1).astype(int)
 
 
-def _mask(index: Int[Array, ""], bins: int, dtype: DTypeLike) -> Float[Array, " bins"]:
-    """One at the index: under vmap a masked addition is far cheaper than a scatter."""
-    return (jnp.arange(bins) == index).astype(dtype)
+def _at(table: Float[Array, " bins"], index: Int[Array, ""]) -> Scalar:
+    """A bin's value; the index is inside, so that nothing has to be checked."""
+    return table.at[index].get(mode="promise_in_bounds")

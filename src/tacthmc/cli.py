@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from tacthmc.bench import options
+
 
 class NearestOption(TyperGroup):
     """Commands whose complaint about a mistyped flag names the nearest good one."""
@@ -401,6 +403,27 @@ def summary(path: Folder) -> None:
 
     with _told():
         typer.echo(str(tacthmc.load(path).summary()))
+
+
+@app.command(epilog=_examples(*options.EXAMPLES))
+def bench(
+    out: options.Out = Path("bench.json"),
+    only: options.Only = None,
+    quick: options.Quick = False,
+    repeats: options.Repeats = None,
+    seed: Annotated[int, Seed] = 0,
+) -> None:
+    """Measure speed on this machine's CPU, side by side with peers that are installed.
+
+    Contestants take turns; medians, least and most are written with versions and machine.
+    BlackJAX, PyTorch and posteriors are optional: one that is missing is told of and skipped.
+    """
+    from rich.console import Console
+
+    from tacthmc.bench.command import bench as run_bench
+
+    with _told():
+        run_bench(out, [case.value for case in only or ()], quick, repeats, seed, Console())
 
 
 @app.command(epilog=_examples("tacthmc info"))

@@ -56,9 +56,11 @@ class Coupling(eqx.Module):
     def reflect(self, xi: Scalar, momentum: Scalar) -> tuple[Scalar, Scalar]:
         """Mirror ξ at the walls, reversing its momentum; right for any overshoot."""
         wall = jnp.asarray(self.wall).astype(xi.dtype)
-        around = jnp.mod(xi + wall, 4 * wall)
+        # Not jnp.mod, which on a CPU calls the library once a number.
+        around = xi + wall
+        around = around - 4 * wall * jnp.floor(around / (4 * wall))
         mirrored = around > 2 * wall
-        folded = jnp.where(mirrored, 3 * wall - around, around - wall)
+        folded = wall - jnp.abs(around - 2 * wall)
         outside = jnp.abs(xi) > wall
         flip = outside & mirrored
         return jnp.where(outside, folded, xi), jnp.where(flip, -momentum, momentum)

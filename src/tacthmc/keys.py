@@ -4,6 +4,7 @@ import jax
 from jaxtyping import Array
 
 from tacthmc._typing import PRNGKey
+from tacthmc.generator import related
 
 
 def chain_keys(key: PRNGKey, chain: Array | int) -> tuple[PRNGKey, PRNGKey]:
@@ -20,5 +21,4 @@ def start_keys(start: PRNGKey) -> tuple[PRNGKey, PRNGKey]:
 
 def step_keys(steps: PRNGKey, step: Array | int) -> tuple[PRNGKey, PRNGKey]:
     """Keys of a step's noise, and of its batch."""
-    noise, data = jax.random.split(jax.random.fold_in(steps, step))
-    return noise, data
+    return related(steps, 1, step), related(steps, 2, step)

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from tacthmc import checks
 from tacthmc._typing import Batch, Draws, Number, Position, PRNGKey, Scalar
+from tacthmc.generator import related
 from tacthmc.positions import dimension, flatten, normals, scalar_dtype, spread, unflatten
 from tacthmc.potential import Potential, WrappedPotential
 
@@ -49,10 +50,9 @@ class NoisyPotential(WrappedPotential):
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner selection and standard normals."""
-        inner_key, noise_key = jax.random.split(key)
-        data, selection = self.inner.select(data, inner_key, position)
+        data, selection = self.inner.select(data, related(key, 4), position)
         floats = eqx.filter(position, eqx.is_inexact_array)
-        theta, extra = normals(noise_key, floats, extra=1)
+        theta, extra = normals(related(key, 8), floats, extra=1)
         return data, (selection, theta, extra[0])
 
     def fetch(self, selection: Any) -> Batch:

@@ -9,6 +9,10 @@ import numpy as np
 from jaxtyping import Array, DTypeLike, Float
 
 from tacthmc._typing import Position, PRNGKey
+from tacthmc.generator import normal
+
+FEW = 256
+"""Up to so many numbers, one array of them costs less than one for each leaf."""
 
 
 def dimension(position: Any) -> int:
@@ -107,9 +111,13 @@ def unflatten(vector: Float[Array, " d"], like: Position) -> Position:
 def normals(key: PRNGKey, like: Position, extra: int = 0) -> tuple[Position, Float[Array, " e"]]:
     """Independent standard normals shaped like a position, and ``extra`` more.
 
-    One call of the generator for the whole tree: in low dimension the calls, not the
-    numbers, are what costs.
+    In low dimension, where calls, not numbers, are what costs, all in one; else leaf by leaf.
     """
     size, dtype = dimension(like), scalar_dtype(like)
-    draws = jax.random.normal(key, (size + extra,), dtype)
-    return unflatten(draws[:size], like), draws[size:]
+    leaves, treedef = jax.tree.flatten(like)
+    if size + extra <= FEW and all(leaf.dtype == dtype for leaf in leaves):
+        draws = normal(key, (size + extra,), dtype)
+        return unflatten(draws[:size], like), draws[size:]
+    starts = [sum(leaf.size for leaf in leaves[:i]) for i in range(len(leaves))]
+    drawn = [normal(key, x.shape, x.dtype, i) for x, i in zip(leaves, starts, strict=True)]
+    return jax.tree.unflatten(treedef, drawn), normal(key, (extra,), dtype, size)

@@ -13,7 +13,18 @@ from tacthmc._typing import Position
 from tacthmc.devices import arranged
 from tacthmc.keys import chain_keys
 from tacthmc.potential import Potential
-from tacthmc.run.chunk import Chain, Filled, Limits, Shape, chain_axes, run_intervals, start_chain
+from tacthmc.run.chunk import (
+    Chain,
+    Filled,
+    Kept,
+    Limits,
+    Row,
+    Shape,
+    chain_axes,
+    run_interval,
+    run_intervals,
+    start_chain,
+)
 from tacthmc.run.packing import fingerprint, pack, unpack
 from tacthmc.samplers.base import Sampler
 
@@ -74,15 +85,20 @@ def run_chunk(
     """Run intervals of every chain."""
     axes = chain_axes(potential)
     arrays, rest, axis = _split(sampler, swept)
-    run = jax.vmap(
-        lambda arrays, key, chain, feed: run_intervals(
-            eqx.combine(arrays, rest), potential, key, chain, feed, limits, shape
+    step = jax.vmap(
+        lambda arrays, key, chain, fed: run_interval(
+            eqx.combine(arrays, rest), potential, key, chain, fed, limits, shape
         ),
         in_axes=(axis, 0, axes, 0 if fed_per_chain else None),
-        out_axes=(axes, 0),
+        out_axes=(axes, 0, 0),
         spmd_axis_name=spmd,
     )
-    chains, filled = run(arrays, keys, chains, feed)
+
+    def interval(i: Array, chains: Chain) -> tuple[Chain, Row, Kept]:
+        fed = jax.tree.map(lambda x: x[:, i] if fed_per_chain else x[i], feed)
+        return step(arrays, keys, chains, fed)
+
+    chains, filled = run_intervals(interval, chains, limits, shape)
     # Statistics are small, and every process looks at them.
     seen = arranged((filled.rows, filled.health), None)
     filled = Filled(seen[0], arranged(filled.kept, spmd), seen[1])

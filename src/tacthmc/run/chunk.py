@@ -1,5 +1,7 @@
 """The compiled part of a run: many intervals of ``keep_every`` steps of one chain."""
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -10,19 +12,14 @@ from tacthmc._typing import Position, PRNGKey, Scalar
 from tacthmc.keys import start_keys, step_keys
 from tacthmc.positions import dimension
 from tacthmc.potential import Potential
+from tacthmc.run.watch import Health, Watch, watch, watched
 from tacthmc.samplers.base import Sampler
 from tacthmc.state import Info
 
 # Random numbers are drawn for a block of steps at a time: in low dimension that costs far
 # less than one call a step. The numbers are the same as one call a step would give.
 BLOCK_NUMBERS = 1 << 15
-
-
-class Health(NamedTuple):
-    """The first step after which something was not finite (0: none yet), and what it was."""
-
-    step: Int[Array, ""]
-    what: Int[Array, ""]
+BLOCK_STEPS = 25
 
 
 class Row(NamedTuple):
@@ -83,19 +80,6 @@ class Chain(NamedTuple):
     health: Any
 
 
-class _Tally(NamedTuple):
-    """Sums over the steps of one interval."""
-
-    plateau: Scalar
-    kinetic: Scalar | None
-    xi_kinetic: Scalar | None
-    trips: Int[Array, ""] | None
-
-
-# The order is that in which a cause shows: a bad energy spoils all else in the same step.
-QUANTITIES = ("energy", "theta", "thermostat", "xi", "xi_thermostat")
-
-
 def start_chain(key: PRNGKey, sampler: Sampler, potential: Potential, position: Position) -> Chain:
     """A chain that has made no step."""
     state_key, data_key = start_keys(key)
@@ -114,47 +98,61 @@ def chain_axes(potential: Potential) -> Chain:
 
 
 def block_steps(keep_every: int, size: int) -> int:
-    """The largest divisor of ``keep_every`` whose block of random numbers is small enough."""
-    most = max(1, min(keep_every, BLOCK_NUMBERS // max(size, 1)))
-    return next(steps for steps in range(most, 0, -1) if keep_every % steps == 0)
+    """How many steps' random numbers are drawn at once; best a divisor of ``keep_every``."""
+    most = max(1, min(keep_every, BLOCK_STEPS, BLOCK_NUMBERS // max(size, 1)))
+    fitting = next(steps for steps in range(most, 0, -1) if keep_every % steps == 0)
+    # Where no large number divides it, whole blocks and a shorter one after them.
+    return fitting if 2 * fitting >= most else most
 
 
 def run_intervals(
+    interval: Callable[[Array, Chain], tuple[Chain, Row, Kept]],
+    chains: Chain,
+    limits: Limits,
+    shape: Shape,
+) -> tuple[Chain, Filled]:
+    """Run ``limits.intervals`` intervals (at most ``shape.rows``) of all chains.
+
+    ``interval`` runs the one of a given number, and its results have a leading axis of chains.
+    Of the result only the first rows count, and of the draws as many as rows say ``keep``.
+    """
+    zero = jnp.zeros((), int)
+    _, row, draw = jax.eval_shape(interval, zero, chains)
+    # Rows are written for all chains at once, so that their place is one number.
+    rows = jax.tree.map(lambda s: jnp.zeros((shape.rows, *s.shape), s.dtype), row)
+    kept = jax.tree.map(lambda s: jnp.zeros((s.shape[0], shape.rows, *s.shape[1:]), s.dtype), draw)
+
+    def body(i: Array, carry: tuple[Chain, Row, Kept, Array]) -> tuple[Chain, Row, Kept, Array]:
+        chains, rows, kept, used = carry
+        chains, row, draw = interval(i, chains)
+        rows = jax.tree.map(lambda f, r: jax.lax.dynamic_update_index_in_dim(f, r, i, 0), rows, row)
+        # A place past the end is none: what is not kept is not written.
+        place = jnp.where(row.keep, used, shape.rows)
+        put = jax.vmap(lambda f, d, k: f.at[k].set(d, mode="drop"))
+        kept = jax.tree.map(lambda f, d: put(f, d, place), kept, draw)
+        return chains, rows, kept, used + row.keep.astype(used.dtype)
+
+    start = (chains, rows, kept, jnp.zeros_like(row.step, dtype=int))
+    chains, rows, kept, _ = jax.lax.fori_loop(0, limits.intervals, body, start)
+    return chains, Filled(jax.tree.map(lambda f: f.swapaxes(0, 1), rows), kept, chains.health)
+
+
+def run_interval(
     sampler: Sampler,
     potential: Potential,
     key: PRNGKey,
     chain: Chain,
-    feed: Any,
+    fed: Any,
     limits: Limits,
     shape: Shape,
-) -> tuple[Chain, Filled]:
-    """Run ``limits.intervals`` intervals (at most ``shape.rows``) of one chain.
+) -> tuple[Chain, Row, Kept]:
+    """One interval of one chain: a row, and a draw that counts if the row says ``keep``.
 
-    ``feed`` has the batches of a streamed posterior, with leading (row, step), or is None.
-    Of the result only the first rows count, and of the draws as many as rows say ``keep``.
+    ``fed`` has the batches of a streamed posterior, with leading steps, or is None.
     """
-    example = None if feed is None else jax.tree.map(lambda x: x[0, 0], feed)
-    info = _info_shape(sampler, potential, chain, example)
-    rows, kept = jax.tree.map(
-        lambda s: jnp.zeros((shape.rows, *s.shape), s.dtype),
-        (_row_shape(info), jax.eval_shape(lambda c: _kept(potential, c, shape), chain)),
-    )
-
-    def body(i: Array, carry: tuple[Chain, Row, Kept, Array]) -> tuple[Chain, Row, Kept, Array]:
-        chain, rows, kept, used = carry
-        fed = None if feed is None else jax.tree.map(lambda x: x[i], feed)
-        chain, row = _interval(sampler, potential, key, chain, fed, info)
-        keep = (row.keep | shape.keep_all) & row.finite & (row.step > limits.num_warmup)
-        rows = jax.tree.map(lambda f, r: f.at[i].set(r), rows, row._replace(keep=keep))
-        # A place past the end is none: what is not kept is not written.
-        place = jnp.where(keep, used, shape.rows)
-        draw = _kept(potential, chain, shape)
-        kept = jax.tree.map(lambda f, d: f.at[place].set(d, mode="drop"), kept, draw)
-        return chain, rows, kept, used + keep.astype(used.dtype)
-
-    start = (chain, rows, kept, jnp.zeros((), int))
-    chain, rows, kept, _ = jax.lax.fori_loop(0, limits.intervals, body, start)
-    return chain, Filled(rows, kept, chain.health)
+    chain, row = _interval(sampler, potential, key, chain, fed)
+    keep = (row.keep | shape.keep_all) & row.finite & (row.step > limits.num_warmup)
+    return chain, row._replace(keep=keep), _kept(potential, chain, shape)
 
 
 def _kept(potential: Potential, chain: Chain, shape: Shape) -> Kept:
@@ -164,79 +162,80 @@ def _kept(potential: Potential, chain: Chain, shape: Shape) -> Kept:
 
 
 def _interval(
-    sampler: Sampler, potential: Potential, key: PRNGKey, chain: Chain, fed: Any, like: Info
+    sampler: Sampler, potential: Potential, key: PRNGKey, chain: Chain, fed: Any
 ) -> tuple[Chain, Row]:
-    position = chain.state.position
-    block = block_steps(sampler.keep_every, dimension(position))
-    blocks = sampler.keep_every // block
+    block = block_steps(sampler.keep_every, dimension(chain.state.position))
+    blocks, rest = divmod(sampler.keep_every, block)
+
+    def part(start: int, *shape: int) -> Any:
+        end = start + math.prod(shape)
+        return jax.tree.map(lambda x: x[start:end].reshape(*shape, *x.shape[1:]), fed)
+
+    def one_block(carry: _Carry, fed: Any, steps: int = block) -> tuple[_Carry, None]:
+        return _steps(sampler, potential, key, carry, fed, steps), None
+
+    example = jax.tree.map(lambda x: x[0], fed)
+    info = _info_shape(sampler, potential, chain, example)
+    carry = _Carry(chain.state, chain.data, watch(info, chain.out_hot, chain.health))
+    carry, _ = jax.lax.scan(one_block, carry, part(0, blocks, block), length=blocks)
+    if rest:
+        carry, _ = one_block(carry, part(blocks * block, rest), rest)
+    (tally, last, out_hot, health), steps = carry.watch, sampler.keep_every
+    row = Row(
+        step=carry.state.step,
+        keep=last.keep,
+        finite=health.step == 0,
+        energy=last.energy,
+        plateau_share=tally.plateau / steps,
+        kinetic_temperature=_mean(tally.kinetic, steps),
+        thermostat=last.thermostat,
+        xi=last.xi,
+        temperature=last.temperature,
+        xi_kinetic_temperature=_mean(tally.xi_kinetic, steps),
+        xi_thermostat=last.xi_thermostat,
+        round_trips=tally.trips,
+    )
+    return Chain(carry.state, carry.data, out_hot, health), row
+
+
+class _Carry(NamedTuple):
+    state: Any
+    data: Any
+    watch: Watch
+
+
+def _steps(
+    sampler: Sampler, potential: Potential, key: PRNGKey, carry: _Carry, fed: Any, count: int
+) -> _Carry:
+    """``count`` steps of a chain, on random numbers drawn for all of them at once."""
+    position = carry.state.position
 
     def draw(data: Any, step: Array) -> tuple[Any, Any]:
         noise_key, data_key = step_keys(key, step)
         data, selection = potential.select(data, data_key, position)
         return data, (sampler.noise(noise_key, position), selection)
 
-    def drawn_step(carry: tuple[Chain, _Tally, Info], fed: Any) -> tuple[Any, None]:
-        """A block of one step: without the inner loop, whose carry would be copied."""
-        chain, tally, info = carry
-        data = chain.data if fed is None else fed
-        data, drawn = draw(data, chain.state.step)
-        if fed is None:
-            chain = chain._replace(data=data)
-        return one_step((chain, tally, info), drawn)
-
-    def one_block(carry: tuple[Chain, _Tally, Info], fed: Any) -> tuple[Any, None]:
-        chain, tally, info = carry
-        steps = chain.state.step + jnp.arange(block)
-        if fed is not None:
-            drawn = jax.vmap(lambda batch, k: draw(batch, k)[1])(fed, steps)
-        elif jax.tree.leaves(chain.data):
-            data, drawn = jax.lax.scan(draw, chain.data, steps)
-            chain = chain._replace(data=data)
-        else:
-            drawn = jax.vmap(lambda k: draw(chain.data, k)[1])(steps)
-        carry, _ = jax.lax.scan(one_step, (chain, tally, info), drawn, length=block)
-        return carry, None
-
-    def one_step(carry: tuple[Chain, _Tally, Info], drawn: Any) -> tuple[Any, None]:
-        chain, tally, _ = carry
+    def step(moving: tuple[Any, Watch], drawn: Any) -> tuple[tuple[Any, Watch], None]:
+        state, seen = moving
         noise, selection = drawn
-        state, info = sampler.advance(noise, chain.state, potential, potential.fetch(selection))
-        health = _examined(chain.health, info, state)
-        trips, out_hot = _round_trips(tally.trips, chain.out_hot, info)
-        tally = _Tally(
-            tally.plateau + info.at_unit_temperature.astype(tally.plateau.dtype),
-            _plus(tally.kinetic, info.kinetic_temperature),
-            _plus(tally.xi_kinetic, info.xi_kinetic_temperature),
-            trips,
-        )
-        return (Chain(state, chain.data, out_hot, health), tally, info), None
+        state, info = sampler.advance(noise, state, potential, potential.fetch(selection))
+        return (state, watched(seen, state, info)), None
 
-    info = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), like)
-    tally = _Tally(
-        jnp.zeros_like(info.energy),
-        _zero(info.kinetic_temperature),
-        _zero(info.xi_kinetic_temperature),
-        None if info.hot is None else jnp.zeros((), int),
-    )
-    body = drawn_step if block == 1 else one_block
-    if fed is not None and block > 1:
-        fed = jax.tree.map(lambda x: x.reshape(blocks, block, *x.shape[1:]), fed)
-    (chain, tally, info), _ = jax.lax.scan(body, (chain, tally, info), fed, length=blocks)
-    row = Row(
-        step=chain.state.step,
-        keep=info.keep,
-        finite=chain.health.step == 0,
-        energy=info.energy,
-        plateau_share=tally.plateau / sampler.keep_every,
-        kinetic_temperature=_mean(tally.kinetic, sampler.keep_every),
-        thermostat=info.thermostat,
-        xi=info.xi,
-        temperature=info.temperature,
-        xi_kinetic_temperature=_mean(tally.xi_kinetic, sampler.keep_every),
-        xi_thermostat=info.xi_thermostat,
-        round_trips=tally.trips,
-    )
-    return chain, row
+    numbers, data = carry.state.step + jnp.arange(count), carry.data
+    if count == 1:
+        # Without an inner loop, whose carry would be copied.
+        batch = data if fed is None else jax.tree.map(lambda x: x[0], fed)
+        after, drawn = draw(batch, numbers[0])
+        (state, seen), _ = step((carry.state, carry.watch), drawn)
+        return _Carry(state, after if fed is None else data, seen)
+    if fed is not None:
+        drawn = jax.vmap(lambda batch, k: draw(batch, k)[1])(fed, numbers)
+    elif jax.tree.leaves(data):
+        data, drawn = jax.lax.scan(draw, data, numbers)
+    else:
+        drawn = jax.vmap(lambda k: draw(data, k)[1])(numbers)
+    (state, seen), _ = jax.lax.scan(step, (carry.state, carry.watch), drawn, length=count)
+    return _Carry(state, data, seen)
 
 
 def _info_shape(sampler: Sampler, potential: Potential, chain: Chain, example: Any) -> Info:
@@ -246,62 +245,6 @@ def _info_shape(sampler: Sampler, potential: Potential, chain: Chain, example: A
         return sampler.step(key, chain.state, potential, potential.fetch(selection))[1]
 
     return jax.eval_shape(step, jax.random.key(0))
-
-
-def _row_shape(info: Info) -> Row:
-    """What a row looks like, from what a step reports."""
-    integer = jax.eval_shape(lambda: jnp.zeros((), int))
-    return Row(
-        step=integer,
-        keep=info.keep,
-        finite=info.keep,
-        energy=info.energy,
-        plateau_share=info.energy,
-        kinetic_temperature=info.kinetic_temperature,
-        thermostat=info.thermostat,
-        xi=info.xi,
-        temperature=info.temperature,
-        xi_kinetic_temperature=info.xi_kinetic_temperature,
-        xi_thermostat=info.xi_thermostat,
-        round_trips=None if info.hot is None else integer,
-    )
-
-
-def _examined(health: Health, info: Info, state: Any) -> Health:
-    moved = info.kinetic_temperature
-    if moved is None:
-        # Without momenta, whose sum of squares is at hand, θ itself has to be summed up.
-        leaves = jax.tree.leaves(state.position)
-        moved = sum((jnp.sum(x).astype(info.energy.dtype) for x in leaves), 0 * info.energy)
-    watched = (
-        info.energy,
-        moved,
-        info.thermostat,
-        info.xi,
-        info.xi_thermostat,
-    )
-    what = jnp.zeros((), int)
-    for bit, value in enumerate(watched):
-        if value is not None:
-            what = what + jnp.where(jnp.isfinite(value), 0, 1 << bit)
-    first = (health.step == 0) & (what > 0)
-    return Health(jnp.where(first, state.step, health.step), jnp.where(first, what, health.what))
-
-
-def _round_trips(trips: Array | None, out_hot: Array, info: Info) -> tuple[Array | None, Array]:
-    """Count journeys plateau → next to a wall → plateau."""
-    if trips is None or info.hot is None:
-        return trips, out_hot
-    home = out_hot & info.at_unit_temperature
-    return trips + home.astype(trips.dtype), (out_hot | info.hot) & ~home
-
-
-def _zero(value: Scalar | None) -> Scalar | None:
-    return None if value is None else jnp.zeros_like(value)
-
-
-def _plus(total: Scalar | None, value: Scalar | None) -> Scalar | None:
-    return None if total is None or value is None else total + value
 
 
 def _mean(total: Scalar | None, count: int) -> Scalar | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tacthmc.run.chunk import QUANTITIES, Health
+from tacthmc.run.watch import QUANTITIES, Health
 
 _NAMES = {
     "energy": "the energy Ũ",

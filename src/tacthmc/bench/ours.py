@@ -1,0 +1,53 @@
+"""This library as a contestant: whole runs through ``tacthmc.sample``."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+import tacthmc
+from tacthmc.bench.clock import Lap, Ready, enough
+from tacthmc.potential import Potential
+from tacthmc.run.result import Run
+from tacthmc.samplers.base import Sampler
+
+
+@dataclass(frozen=True)
+class Driven:
+    """What to run; every lap is the same run, with driver, statistics and draws in memory."""
+
+    sampler: Sampler
+    potential: Potential
+    init: Any
+    chains: int
+    seed: int
+
+    def run(self, steps: int) -> Run:
+        """A run of so many steps a chain."""
+        run = tacthmc.sample(
+            jax.random.key(self.seed),
+            self.sampler,
+            self.potential,
+            self.init,
+            steps,
+            self.chains,
+            num_warmup=0,
+            progress=False,
+        )
+        if run.failures:
+            # It stopped early, so that its time is not that of the steps asked for.
+            raise FloatingPointError(f"a chain is no longer finite: {run.failures[0]}")
+        return run
+
+    def ready(self, seconds: float) -> Ready:
+        """Compile, then find how many steps take about so long."""
+        unit = self.sampler.keep_every
+        compile_seconds = self.run(unit).compile_seconds
+        steps = enough(lambda count: self.run(count).seconds, seconds, unit)
+
+        def go() -> Lap:
+            run = self.run(steps)
+            return Lap(run.seconds, run.num_steps * self.chains)
+
+        facts = {"steps": steps, "chains": self.chains, "keep_every": unit}
+        return Ready(go, compile_seconds, facts)

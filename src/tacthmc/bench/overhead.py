@@ -1,0 +1,112 @@
+"""What a step of ``tact`` costs over what nobody can do without: batch, gradient and noise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tacthmc.bench.bare import Part, bare_ready
+from tacthmc.bench.case import Case
+from tacthmc.bench.clock import Contestant, by_turns, made_ready, ratio
+from tacthmc.bench.networks import TIME_COLUMNS, time_cells, with_milliseconds
+from tacthmc.bench.problems import Problem, problem
+from tacthmc.studies.study import Numbers, Say, Table
+
+GOAL = 1.10
+PARTS: dict[str, Part] = {
+    "bare loop": "all",
+    "gradient alone": "gradient",
+    "normals alone": "normals",
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Networks with their batch sizes; a lap takes about ``seconds``."""
+
+    networks: tuple[tuple[str, int], ...] = (("mlp", 128), ("cnn", 64), ("lstm", 64))
+    chains: tuple[int, ...] = (1, 4)
+    num_data: int = 10_000
+    seconds: float = 4.0
+    repeats: int = 5
+    seed: int = 0
+
+
+QUICK = Config(chains=(1,), seconds=1.0, repeats=3)
+
+
+def measure(config: Config, say: Say) -> Numbers:
+    """Each network in turn: a step of tact, the bare loop, and its parts."""
+    results: dict[str, Numbers] = {}
+    overheads = []
+    for name, batch_size in config.networks:
+        made = problem(name, config.num_data, batch_size, config.seed)
+        for chains in config.chains:
+            say(f"{name}: {made.dimension:,} parameters, batches of {batch_size}, {chains} chains")
+            ready, absent = made_ready(_contestants(made, chains, config), say)
+            found = {**by_turns(ready, config.repeats, say), **absent}
+            overheads.append({"network": name, "chains": chains, **overhead(found)})
+            for who, result in found.items():
+                results[f"{who}, {name} × {chains}"] = with_milliseconds(result)
+    unit = "milliseconds per chain-step"
+    return {"unit": unit, "goal": GOAL, "overheads": overheads, "results": results}
+
+
+def _contestants(made: Problem, chains: int, config: Config) -> list[Contestant]:
+    tact = partial(made.driven(chains, config.seed).ready, config.seconds)
+    return [
+        Contestant("tact", tact),
+        *(
+            Contestant(
+                name,
+                partial(
+                    bare_ready,
+                    made.potential,
+                    made.init,
+                    part,
+                    chains=chains,
+                    seconds=config.seconds,
+                    seed=config.seed,
+                ),
+            )
+            for name, part in PARTS.items()
+        ),
+    ]
+
+
+def overhead(results: dict[str, Numbers]) -> Numbers:
+    """A step's time over the bare loop's, of the medians and by round."""
+    found = ratio(results, "bare loop", "tact")
+    if "ratio" not in found:
+        return {"skipped": found["skipped"]}
+    return {"ratio": found["ratio"], "by_round": found["by_round"]}
+
+
+def tables(numbers: Numbers) -> Sequence[tuple[str, Table]]:
+    """Ratios, and the times of the parts."""
+    ratios = []
+    for row in numbers["overheads"]:
+        cells = ("–", row.get("skipped", ""))
+        if "ratio" in row:
+            rounds = row["by_round"]
+            cells = (f"{row['ratio']:.3f}", f"{rounds['min']:.3f} – {rounds['max']:.3f}")
+        ratios.append((f"{row['network']} × {row['chains']}", *cells))
+    columns = (
+        "network × chains",
+        f"tact over bare loop (goal ≤ {numbers['goal']:.2f})",
+        "by round",
+    )
+    times = [(name, *time_cells(result)) for name, result in numbers["results"].items()]
+    return [
+        ("overhead: a step of tact over batch, gradient and noise", Table(columns, tuple(ratios))),
+        ("overhead: the parts", Table(TIME_COLUMNS, tuple(times))),
+    ]
+
+
+CASE = Case(
+    name="overhead",
+    about="A step of tact over a bare loop of batch, gradient and noise",
+    quick=QUICK,
+    full=Config(),
+    measure=measure,
+    tables=tables,
+)

@@ -1,0 +1,104 @@
+"""A small convolutional network."""
+
+from collections.abc import Mapping
+from typing import get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Num
+
+from tacthmc import checks
+from tacthmc.models.convolution import Method, convolve
+from tacthmc.models.dense import dense
+from tacthmc.models.model import Leaf, Model, as_floats
+from tacthmc.models.pooling import pool
+from tacthmc.models.products import Compute, check_compute
+
+
+class CNN(Model):
+    """Two convolutions with pooling, two dense layers."""
+
+    classes: int = eqx.field(static=True)
+    compute: Compute = eqx.field(static=True)
+    convolution: Method = eqx.field(static=True)
+
+    @property
+    def name(self) -> str:
+        """cnn."""
+        return "cnn"
+
+    @property
+    def image(self) -> tuple[int, ...]:
+        """CIFAR's."""
+        return (32, 32, 3)
+
+    @property
+    def leaves(self) -> dict[str, Leaf]:
+        """Kernels [row, column, in, out], weights [out, in]; in: (channel, row, column)."""
+        return {
+            "conv1.kernel": Leaf((3, 3, 3, 16), 27),
+            "conv1.bias": Leaf((16,), 27),
+            "conv2.kernel": Leaf((3, 3, 16, 16), 144),
+            "conv2.bias": Leaf((16,), 144),
+            "hidden.weight": Leaf((100, 1024), 1024),
+            "hidden.bias": Leaf((100,), 1024),
+            "out.weight": Leaf((self.classes, 100), 100),
+            "out.bias": Leaf((self.classes,), 100),
+        }
+
+    def scores(
+        self, params: Mapping[str, Array], images: Num[Array, "n 32 32 3"]
+    ) -> Float[Array, "classes n"]:
+        """The logits."""
+        n = images.shape[0]
+        # uint8 are transposed before they become four times as large.
+        x = jnp.transpose(images, (3, 1, 2, 0))
+        for layer in ("conv1", "conv2"):
+            _, h, w, _ = x.shape
+            x = self._layer(params[f"{layer}.kernel"], params[f"{layer}.bias"], x)
+            x = x.reshape(16, h // 2, w // 2, n)
+        x = x.reshape(-1, n)
+        hidden = dense(params["hidden.weight"], params["hidden.bias"], x, self.compute)
+        return dense(params["out.weight"], params["out.bias"], jax.nn.relu(hidden), self.compute)
+
+    def _layer(self, kernel: Array, bias: Array, x: Num[Array, "c h w n"]) -> Float[Array, "out m"]:
+        if self.convolution != "fused":
+            x = as_floats(x, kernel)
+            return pool(convolve(kernel, x, self.convolution, self.compute), bias)
+        # Imported where it is wanted: Pallas takes a while.
+        from tacthmc.models.fused import fused
+
+        x = x if x.dtype == jnp.uint8 else as_floats(x, kernel)
+        interpret = jax.default_backend() == "cpu"
+        return fused(kernel, bias, x, self.compute, interpret)
+
+
+def cnn(classes: int = 10, *, compute: Compute = "float32", convolution: Method = "phases") -> CNN:
+    """A network for CIFAR-10's images, 32×32×3 (height, width, colour), 106,278 parameters.
+
+    conv 3×3, 16 channels, ReLU, 2×2 max-pool; the same again; dense 1024 → 100, ReLU; dense
+    100 → classes.
+
+    Args:
+        classes: how many classes.
+        compute: the precision of products, see :mod:`tacthmc.models.products`.
+        convolution: how convolutions are computed, see :mod:`tacthmc.models.convolution`; the
+            numbers are the same. "fused" is for NVIDIA's GPUs (on a CPU it is interpreted,
+            which is slow, for tests).
+
+    >>> import jax, jax.numpy as jnp
+    >>> model = cnn()
+    >>> model.num_parameters
+    106278
+    >>> params = model.init(jax.random.key(0))
+    >>> model.logits(params, jnp.zeros((2, 32, 32, 3), jnp.uint8)).shape
+    (2, 10)
+    """
+    checks.whole("classes", classes, 1)
+    check_compute(compute)
+    if convolution not in get_args(Method):
+        raise ValueError(f"convolution must be one of {get_args(Method)}; got {convolution!r}")
+    if convolution == "native" and compute == "bfloat16":
+        raise ValueError('compute="bfloat16" needs convolution="phases", "patches" or "fused"')
+    return CNN(classes=classes, compute=compute, convolution=convolution)

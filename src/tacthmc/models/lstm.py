@@ -1,0 +1,83 @@
+"""A recurrent network that reads an image row by row."""
+
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Num
+
+from tacthmc import checks
+from tacthmc.models.dense import dense
+from tacthmc.models.model import Leaf, Model, as_floats
+from tacthmc.models.products import Compute, check_compute
+from tacthmc.models.recurrence import last_state
+
+
+class LSTM(Model):
+    """An LSTM over the rows, two dense layers on its last state."""
+
+    classes: int = eqx.field(static=True)
+    compute: Compute = eqx.field(static=True)
+    unroll: int = eqx.field(static=True)
+
+    @property
+    def name(self) -> str:
+        """lstm."""
+        return "lstm"
+
+    @property
+    def image(self) -> tuple[int, ...]:
+        """Rows of a digit."""
+        return (28, 28)
+
+    @property
+    def leaves(self) -> dict[str, Leaf]:
+        """LSTM weights [in, (i, f, g, o)], dense weights [out, in]."""
+        return {
+            "lstm.input": Leaf((28, 512), 128),
+            "lstm.recurrent": Leaf((128, 512), 128),
+            "lstm.bias": Leaf((512,), 128),
+            "hidden.weight": Leaf((64, 128), 128),
+            "hidden.bias": Leaf((64,), 128),
+            "out.weight": Leaf((self.classes, 64), 64),
+            "out.bias": Leaf((self.classes,), 64),
+        }
+
+    def scores(
+        self, params: Mapping[str, Array], images: Num[Array, "n 28 28"]
+    ) -> Float[Array, "classes n"]:
+        """The logits."""
+        x = as_floats(jnp.transpose(images, (2, 1, 0)), params["lstm.input"])
+        weights = params["lstm.input"], params["lstm.recurrent"], params["lstm.bias"]
+        last = jax.nn.relu(last_state(x, *weights, self.compute, self.unroll))
+        hidden = dense(
+            params["hidden.weight"], params["hidden.bias"], last, self.compute, features=1
+        )
+        return dense(params["out.weight"], params["out.bias"], jax.nn.relu(hidden), self.compute)
+
+
+def lstm(classes: int = 10, *, compute: Compute = "float32", unroll: int = 1) -> LSTM:
+    """A network for 28×28 images, read a row at a time; 89,290 parameters.
+
+    LSTM 28 → 128 with one bias per gate; the last hidden state, ReLU; dense 128 → 64, ReLU;
+    dense 64 → classes.
+
+    Args:
+        classes: how many classes.
+        compute: the precision of products, see :mod:`tacthmc.models.products`.
+        unroll: how many steps of the recurrence stand in one turn of the compiled loop; the
+            numbers are the same.
+
+    >>> import jax, jax.numpy as jnp
+    >>> model = lstm()
+    >>> model.num_parameters
+    89290
+    >>> params = model.init(jax.random.key(0))
+    >>> model.logits(params, jnp.zeros((2, 28, 28), jnp.uint8)).shape
+    (2, 10)
+    """
+    checks.whole("classes", classes, 1)
+    checks.whole("unroll", unroll, 1)
+    check_compute(compute)
+    return LSTM(classes=classes, compute=compute, unroll=unroll)

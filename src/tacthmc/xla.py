@@ -1,0 +1,56 @@
+"""One setting of JAX's compiler that a sampler's loops need on a CPU.
+
+XLA runs a compiled loop on a CPU as a list of small kernels, and starting one takes 20 to 60 ns:
+in low dimension more than the arithmetic. A loop that touches few bytes is compiled whole
+instead, but "few" means 1 kB unless told otherwise, and eight chains of one dimension touch
+more. Loops with library calls in them (matrix products, sorting) stay as they are.
+
+The setting is an environment variable that XLA reads once, when JAX first computes: importing
+``tacthmc`` sets it if it is not too late, and if ``XLA_FLAGS`` says nothing of the kind already.
+``TACTHMC_XLA_FLAGS=0`` in the environment leaves it alone.
+"""
+
+import importlib
+import os
+import re
+
+OPTION = "xla_cpu_small_while_loop_byte_threshold"
+WANTED = 1 << 17
+DEFAULT = 1 << 10
+
+_in_force = DEFAULT
+
+
+def prepare() -> None:
+    """Set the option for this process, if it can and may be set."""
+    global _in_force
+    flags = os.environ.get("XLA_FLAGS", "")
+    named = re.search(rf"{OPTION}=(\d+)", flags)
+    if named:
+        _in_force = int(named[1])
+    elif not (
+        "xla_backend_extra_options" in flags
+        or os.environ.get("TACTHMC_XLA_FLAGS") == "0"
+        or _too_late()
+    ):
+        setting = f"--xla_backend_extra_options={OPTION}={WANTED}"
+        os.environ["XLA_FLAGS"] = f"{flags} {setting}".strip()
+        _in_force = WANTED
+
+
+def small_loop_bytes() -> int:
+    """Up to so many bytes an iteration, XLA compiles a loop on a CPU whole.
+
+    >>> small_loop_bytes() in (1024, 131072)
+    True
+    """
+    return _in_force
+
+
+def _too_late() -> bool:
+    """Whether JAX has computed before; not part of its public interface, so: as far as known."""
+    try:
+        bridge = importlib.import_module("jax._src.xla_bridge")
+        return bool(bridge.backends_are_initialized())
+    except (ImportError, AttributeError):
+        return False

@@ -1,0 +1,148 @@
+"""The fused convolution gives the numbers of the one made of products."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tacthmc.models import cnn
+from tacthmc.models import fused as module
+from tacthmc.models.convolution import convolve
+from tacthmc.models.fused import fused
+from tacthmc.models.model import as_floats
+from tacthmc.models.pooling import pool
+
+SHAPES = [(3, 4, 6, 16), (16, 8, 4, 4), (2, 2, 4, 5)]
+
+
+def composed(kernel, bias, x, compute="float32"):
+    return pool(convolve(kernel, as_floats(x, kernel), "phases", compute), bias)
+
+
+def interpreted(kernel, bias, x, compute="float32"):
+    return fused(kernel, bias, x, compute, interpret=True)
+
+
+def drawn(shape, out=16, chains=(), images=False):
+    keys = jax.random.split(jax.random.key(0), 4)
+    kernel = jax.random.normal(keys[0], (*chains, 3, 3, shape[0], out))
+    bias = jax.random.normal(keys[1], (*chains, out))
+    x = jax.random.normal(keys[2], (*chains, *shape))
+    if images:
+        x = jax.random.randint(keys[2], x.shape, 0, 256).astype(jnp.uint8)
+    m = shape[1] * shape[2] // 4 * shape[3]
+    return kernel, bias, x, jax.random.normal(keys[3], (*chains, out, m))
+
+
+def value_and_gradients(f, inputs, seed, wrt=(0, 1, 2)):
+    def both(seed, *inputs):
+        def value(*some):
+            full = list(inputs)
+            for at, one in zip(wrt, some, strict=True):
+                full[at] = one
+            return f(*full)
+
+        out, pull = jax.vjp(value, *(inputs[at] for at in wrt))
+        return out, pull(seed)
+
+    return jax.jit(jax.vmap(both) if inputs[1].ndim == 2 else both)(seed, *inputs)
+
+
+def same(actual, expected, tolerance=2e-5):
+    for a, e in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        assert a.shape == e.shape
+        assert a.dtype == e.dtype
+        np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance * np.abs(e).max())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_values_and_gradients_are_those_of_products_and_pooling(shape):
+    *inputs, seed = drawn(shape)
+    same(*(value_and_gradients(f, inputs, seed) for f in (interpreted, composed)))
+
+
+def test_each_chain_has_its_own(monkeypatch):
+    *inputs, seed = drawn((16, 4, 4, 4), chains=(2,))
+    same(*(value_and_gradients(f, inputs, seed) for f in (interpreted, composed)))
+
+
+@pytest.mark.parametrize(("out", "shape"), [(5, (3, 4, 4, 3)), (20, (1, 2, 4, 8))])
+def test_other_numbers_of_channels(out, shape):
+    *inputs, seed = drawn(shape, out)
+    same(*(value_and_gradients(f, inputs, seed) for f in (interpreted, composed)))
+
+
+@pytest.mark.parametrize("rows", [16, 32])
+def test_blocks_do_not_matter(rows, monkeypatch):
+    for name, value in {"ROWS": rows, "COLUMNS": 32, "STEP": 16, "SPAN": 32}.items():
+        monkeypatch.setattr(module, name, value)
+    *inputs, seed = drawn((16, 4, 8, 6))
+    same(*(value_and_gradients(f, inputs, seed) for f in (interpreted, composed)))
+
+
+def test_images_of_bytes_are_scaled_and_have_no_gradient():
+    *inputs, seed = drawn((3, 4, 4, 4), images=True)
+    same(*(value_and_gradients(f, inputs, seed, (0, 1)) for f in (interpreted, composed)))
+
+
+def test_bytes_among_the_differentiated_inputs():
+    kernel, bias, x, seed = drawn((3, 2, 4, 4), images=True)
+    _, pull = jax.vjp(interpreted, kernel, bias, x)
+    assert pull(seed)[2].dtype == jax.dtypes.float0
+
+
+def test_bfloat16_rounds_the_same_factors():
+    *inputs, seed = drawn((16, 4, 4, 4))
+    functions = [lambda *a, f=f: f(*a, compute="bfloat16") for f in (interpreted, composed)]
+    same(*(value_and_gradients(f, inputs, seed) for f in functions))
+
+
+def test_ties_go_to_the_first_and_nan_stays():
+    kernel, bias = jnp.ones((3, 3, 1, 1)), jnp.ones((1,))
+    x = jnp.ones((1, 2, 2, 2)).at[0, 0, 0, 0].set(jnp.nan)
+    inputs, seed = (kernel, bias, x), jnp.ones((1, 2))
+    actual, expected = (value_and_gradients(f, inputs, seed) for f in (interpreted, composed))
+    np.testing.assert_array_equal(actual[0], expected[0])
+    np.testing.assert_array_equal(actual[1][2], expected[1][2])
+    assert np.isnan(actual[0][0, 0])
+
+
+@pytest.mark.parametrize("compute", ["float32", "tf32", "bfloat16"])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.uint8])
+def test_triton_takes_the_kernels(compute, dtype):
+    """Lowers for a GPU without having one; that Triton compiles it is not said."""
+
+    def gradients(kernel, bias, x, seed):
+        x = jnp.transpose(x, (3, 1, 2, 0))
+        _, pull = jax.vjp(lambda k, b: fused(k, b, x, compute), kernel, bias)
+        out, pull = jax.vjp(lambda *a: fused(*a, compute), *inner(kernel, bias, x))
+        return pull(seed)
+
+    def inner(kernel, bias, x):
+        out = fused(kernel, bias, x, compute).reshape(16, 16, 16, 64)
+        return jnp.zeros((3, 3, 16, 16)), bias, out
+
+    shapes = [((3, 3, 3, 16), jnp.float32), ((16,), jnp.float32), ((64, 32, 32, 3), dtype)]
+    shapes.append(((16, 8 * 8 * 64), jnp.float32))
+    inputs = [jax.ShapeDtypeStruct((32, *shape), kind) for shape, kind in shapes]
+    lowered = jax.jit(jax.vmap(gradients)).trace(*inputs).lower(lowering_platforms=("cuda",))
+    text = lowered.as_text()
+    assert text.count("triton") >= 3
+
+
+def test_wrong_inputs():
+    kernel, bias, x, _ = drawn((3, 4, 4, 4))
+    with pytest.raises(ValueError, match="even"):
+        fused(kernel, bias, x[:, :3], "float32", interpret=True)
+    with pytest.raises(TypeError, match="uint8"):
+        fused(kernel, bias, x.astype(jnp.float16), "float32", interpret=True)
+
+
+def test_the_network_is_the_same():
+    images = jax.random.randint(jax.random.key(1), (2, 32, 32, 3), 0, 256).astype(jnp.uint8)
+    params = cnn().init(jax.random.key(0))
+    actual, expected = (
+        jax.jit(jax.grad(lambda p, model=model: jnp.sum(model.logits(p, images) ** 2)))(params)
+        for model in (cnn(convolution="fused"), cnn())
+    )
+    same(actual, expected, 1e-4)
