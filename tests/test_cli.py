@@ -28,7 +28,7 @@ def flat(text):
     return " ".join(text.replace("│", " ").split())
 
 
-COMMANDS = ["demo", "reproduce", "sample", "new", "report", "resume", "summary", "info"]
+COMMANDS = ["demo", "reproduce", "sample", "new", "report", "resume", "summary", "info", "bench"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -165,12 +165,12 @@ def test_convolutions_agree(method):
     assert_close(both(method), both("phases"), 1e-5)
 
 
-def test_unrolled_recurrence_gives_the_same_numbers():
+def test_both_forms_of_the_recurrence_give_the_same_numbers():
     _, _, params, images, labels = case("lstm")
     params, images, labels = jax.tree.map(lambda leaf: leaf[0], (params, images, labels))
     gradients = [
         jax.jit(jax.grad(partial(loss, model.logits)))(params, images, labels)
-        for model in (lstm(), lstm(unroll=2))
+        for model in (lstm(recurrence="loop"), lstm(recurrence="written out"))
     ]
     assert_close(*gradients, 2e-5)
 

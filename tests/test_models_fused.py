@@ -1,5 +1,7 @@
 """The fused convolution gives the numbers of the one made of products."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ from tacthmc.models.fused import fused
 from tacthmc.models.model import as_floats
 from tacthmc.models.pooling import pool
 
-SHAPES = [(3, 4, 6, 16), (16, 8, 4, 4), (2, 2, 4, 5)]
+FAST = {"xla_backend_optimization_level": "0", "xla_llvm_disable_expensive_passes": True}
 
 
 def composed(kernel, bias, x, compute="float32"):
@@ -45,7 +47,8 @@ def value_and_gradients(f, inputs, seed, wrt=(0, 1, 2)):
         out, pull = jax.vjp(value, *(inputs[at] for at in wrt))
         return out, pull(seed)
 
-    return jax.jit(jax.vmap(both) if inputs[1].ndim == 2 else both)(seed, *inputs)
+    both = jax.vmap(both) if inputs[1].ndim == 2 else both
+    return jax.jit(both, compiler_options=FAST)(seed, *inputs)
 
 
 def same(actual, expected, tolerance=2e-5):
@@ -55,26 +58,23 @@ def same(actual, expected, tolerance=2e-5):
         np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance * np.abs(e).max())
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_values_and_gradients_are_those_of_products_and_pooling(shape):
-    *inputs, seed = drawn(shape)
+def test_values_and_gradients_are_those_of_products_and_pooling():
+    *inputs, seed = drawn((3, 4, 6, 16))
     same(*(value_and_gradients(f, inputs, seed) for f in (interpreted, composed)))
 
 
-def test_each_chain_has_its_own(monkeypatch):
+def test_each_chain_has_its_own():
     *inputs, seed = drawn((16, 4, 4, 4), chains=(2,))
     same(*(value_and_gradients(f, inputs, seed) for f in (interpreted, composed)))
 
 
-@pytest.mark.parametrize(("out", "shape"), [(5, (3, 4, 4, 3)), (20, (1, 2, 4, 8))])
-def test_other_numbers_of_channels(out, shape):
-    *inputs, seed = drawn(shape, out)
+def test_other_numbers_of_channels():
+    *inputs, seed = drawn((5, 2, 4, 5), 20)
     same(*(value_and_gradients(f, inputs, seed) for f in (interpreted, composed)))
 
 
-@pytest.mark.parametrize("rows", [16, 32])
-def test_blocks_do_not_matter(rows, monkeypatch):
-    for name, value in {"ROWS": rows, "COLUMNS": 32, "STEP": 16, "SPAN": 32}.items():
+def test_blocks_do_not_matter(monkeypatch):
+    for name, value in {"ROWS": 16, "COLUMNS": 32, "STEP": 16, "SPAN": 32}.items():
         monkeypatch.setattr(module, name, value)
     *inputs, seed = drawn((16, 4, 8, 6))
     same(*(value_and_gradients(f, inputs, seed) for f in (interpreted, composed)))
@@ -112,22 +112,22 @@ def test_ties_go_to_the_first_and_nan_stays():
 def test_triton_takes_the_kernels(compute, dtype):
     """Lowers for a GPU without having one; that Triton compiles it is not said."""
 
-    def gradients(kernel, bias, x, seed):
+    def gradients(kernel, second, bias, x, seed):
         x = jnp.transpose(x, (3, 1, 2, 0))
-        _, pull = jax.vjp(lambda k, b: fused(k, b, x, compute), kernel, bias)
-        out, pull = jax.vjp(lambda *a: fused(*a, compute), *inner(kernel, bias, x))
-        return pull(seed)
 
-    def inner(kernel, bias, x):
-        out = fused(kernel, bias, x, compute).reshape(16, 16, 16, 64)
-        return jnp.zeros((3, 3, 16, 16)), bias, out
+        def layers(first, second, bias):
+            out = fused(first, bias, x, compute).reshape(16, 16, 16, 64)
+            return fused(second, bias, out, compute)
 
-    shapes = [((3, 3, 3, 16), jnp.float32), ((16,), jnp.float32), ((64, 32, 32, 3), dtype)]
-    shapes.append(((16, 8 * 8 * 64), jnp.float32))
-    inputs = [jax.ShapeDtypeStruct((32, *shape), kind) for shape, kind in shapes]
+        return jax.vjp(layers, kernel, second, bias)[1](seed)
+
+    shapes = [(3, 3, 3, 16), (3, 3, 16, 16), (16,), (64, 32, 32, 3), (16, 8 * 8 * 64)]
+    kinds = [jnp.float32, jnp.float32, jnp.float32, dtype, jnp.float32]
+    inputs = [jax.ShapeDtypeStruct((32, *a), kind) for a, kind in zip(shapes, kinds, strict=True)]
     lowered = jax.jit(jax.vmap(gradients)).trace(*inputs).lower(lowering_platforms=("cuda",))
-    text = lowered.as_text()
-    assert text.count("triton") >= 3
+    # Forward twice; gradients to two kernels and one input, and what XLA drops of float images.
+    calls = re.findall(r"custom_call @\S*triton", lowered.as_text())
+    assert len(calls) == (5 if dtype == jnp.uint8 else 6)
 
 
 def test_wrong_inputs():

@@ -30,19 +30,25 @@ def largest_curvature(
     vector, _ = normals(start, position)
     model = potential.init_model()
 
-    def step(vector: Position, key: PRNGKey) -> tuple[Position, Any]:
-        batch = potential.batch(key, position)
+    def sizes_by(along: Any) -> Any:
+        def step(vector: Position, key: PRNGKey) -> tuple[Position, Any]:
+            batch = potential.batch(key, position)
 
-        def gradient(at: Position) -> Position:
-            return potential.evaluate(at, batch, model)[1]
+            def gradient(at: Position) -> Position:
+                return potential.evaluate(at, batch, model)[1]
 
-        unit = _normalised(vector)
-        curved = jax.jvp(gradient, (position,), (unit,))[1]
-        return curved, _norm(curved)
+            curved = along(gradient, position, _normalised(vector))
+            return curved, _norm(curved)
 
-    _, sizes = jax.jit(lambda v, keys: jax.lax.scan(step, v, keys))(
-        vector, jax.random.split(rest, iterations)
-    )
+        keys = jax.random.split(rest, iterations)
+        return jax.jit(lambda v, keys: jax.lax.scan(step, v, keys)[1])(vector, keys)
+
+    try:
+        sizes = sizes_by(_derivative)
+    except (TypeError, NotImplementedError, AssertionError):
+        # Models with a gradient of their own (jax.custom_vjp, a kernel in Pallas) have no forward
+        # derivative; each way to say so is JAX's.
+        sizes = sizes_by(_difference)
     # The last half, since batches differ.
     return float(np.median(np.asarray(sizes)[iterations // 2 :]))
 
@@ -62,6 +68,22 @@ def first_step_size(key: PRNGKey, potential: Potential, position: Position) -> f
             f" {curvature}. Give step_size"
         )
     return SHARE / curvature
+
+
+STEP = 1e-2
+"""How far to either side differences are taken, along a vector of length 1."""
+
+
+def _derivative(gradient: Any, position: Position, along: Position) -> Position:
+    return jax.jvp(gradient, (position,), (along,))[1]
+
+
+def _difference(gradient: Any, position: Position, along: Position) -> Position:
+    ahead, behind = (
+        gradient(jax.tree.map(lambda x, v, s=sign: x + s * STEP * v, position, along))
+        for sign in (1, -1)
+    )
+    return jax.tree.map(lambda a, b: (a - b) / (2 * STEP), ahead, behind)
 
 
 def _norm(tree: Position) -> Any:

@@ -171,7 +171,7 @@ class Langevin(Sampler):
         if moved.decisive_xi is not None:
             assert self.coupling is not None
             unit = self.coupling.on_plateau(moved.decisive_xi, self.keep_within)
-        due = state.step % self.keep_every == 0
+        due = jax.lax.rem(state.step, jnp.asarray(self.keep_every, state.step.dtype)) == 0
         state = self._refreshed(state, now, noise, due, unit)
         return state, self._info(state, now, moved, unit, unit & due)
 
@@ -184,7 +184,7 @@ class Langevin(Sampler):
             xi=Conditions(rate_at(self.xi_step_size, step, dtype), bath, step),
             c=rate_at(self.injected, step, dtype),
             xi_c=rate_at(self.xi_injected, step, dtype),
-            mass=spread(self.mass, position, "mass"),
+            mass=spread(self.mass, position, "mass", whole=not self.thermostat.separable),
         )
 
     def _fresh(self, normals: Position, now: Settings) -> Position:
@@ -229,15 +229,11 @@ class Langevin(Sampler):
 
     def _info(self, state: State, now: Settings, moved: Moved, unit: Array, keep: Array) -> Info:
         energy = moved.energy
-        squares = jax.tree.map(
-            lambda r, m: jnp.sum(m * r**2).astype(energy.dtype), moved.felt, now.mass
-        )
-        heat = sum(jax.tree.leaves(squares), jnp.zeros_like(energy))
         info = Info(
             energy=energy,
             at_unit_temperature=unit,
             keep=keep,
-            kinetic_temperature=_over(heat, now.theta.eta * dimension(state.position)),
+            kinetic_temperature=_over(moved.felt, now.theta.eta * dimension(state.position)),
             thermostat=self.thermostat.level(state.thermostat),
         )
         if state.tempering is None or moved.felt_xi is None:

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from tacthmc._typing import Batch, Position, Scalar
 from tacthmc.bias import Bias, Seen
 from tacthmc.coupling import Coupling
-from tacthmc.positions import spread
+from tacthmc.positions import spread, sum_of_squares, total
 from tacthmc.potential import Potential
 from tacthmc.state import State, Tempering
 from tacthmc.thermostat import Conditions, Stroke, Thermostat
@@ -52,8 +52,8 @@ class Moved(NamedTuple):
     state: State
     energy: Scalar
     """The estimate Ũ that moved the chain."""
-    felt: Position
-    """The momentum that θ's temperature is read from."""
+    felt: Scalar
+    """Σ m·r², of the momentum that θ's temperature is read from."""
     felt_xi: Scalar | None
     decisive_xi: Scalar | None
     """The ξ that decides whether θ is kept."""
@@ -112,7 +112,8 @@ class Euler(Integrator):
             tempering = self._tempering(parts, now, noise, tempering, energy, slope)
             felt_xi = tempering.momentum
         after = State(position, r, z, tempering, state.step + 1, model, state.settled)
-        return Moved(after, energy, r, felt_xi, decisive)
+        felt = total(sum_of_squares(now.mass, r), lam.dtype)
+        return Moved(after, energy, felt, felt_xi, decisive)
 
     def _tempering(
         self,
@@ -194,7 +195,7 @@ class Splitting(Integrator):
         r = damp(jax.tree.map(jnp.add, damp(old), kick))
         stroke = Stroke(old, r, mass, now.theta, weight, state.settled)
         z = thermostat.completed(state.thermostat, friction, stroke)
-        felt = thermostat.damping(state.settled, mass, -0.25 * weight)(stroke.mean)
+        felt = thermostat.felt(stroke).astype(lam.dtype)
         settled = _averaged(state.settled, z, state.step)
         position = _moved(position, r)
         decisive = felt_xi = None

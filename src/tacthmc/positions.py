@@ -75,21 +75,38 @@ def checked(position: Any) -> Position:
     return jax.tree.unflatten(treedef, arrays)
 
 
-def spread(prefix: Any, position: Position, name: str) -> Position:
-    """Broadcast a number, or a pytree prefix of numbers and arrays, to a position's shapes."""
+def spread(prefix: Any, position: Position, name: str, *, whole: bool = False) -> Position:
+    """Give each leaf of a position its number or array, out of a pytree prefix of those.
+
+    A number stays one (unless ``whole``): arithmetic with it is done once, not once a coordinate.
+    """
+
+    def fitted(value: Any, leaf: Array) -> Array:
+        value = jnp.asarray(value).astype(leaf.dtype)
+        return value if value.ndim == 0 and not whole else jnp.broadcast_to(value, leaf.shape)
+
     try:
-        per_leaf = jax.tree.broadcast(prefix, position)
-        return jax.tree.map(
-            lambda value, leaf: jnp.broadcast_to(jnp.asarray(value).astype(leaf.dtype), leaf.shape),
-            per_leaf,
-            position,
-        )
+        return jax.tree.map(fitted, jax.tree.broadcast(prefix, position), position)
     except ValueError as error:
         raise ValueError(
             f"{name} must be a number, or a pytree that matches the position with numbers or"
             f" arrays that broadcast to its leaves; got {jax.tree.map(jnp.shape, prefix)} for"
             f" leaves of shape {jax.tree.map(jnp.shape, position)}"
         ) from error
+
+
+def sum_of_squares(mass: Position, r: Position) -> list[Array]:
+    """Σ m·r² of each leaf; of leaves with one mass, that mass times Σ r²."""
+
+    def summed(m: Array, r: Array) -> Array:
+        return m * jnp.sum(r * r) if m.ndim == 0 else jnp.sum(m * r * r)
+
+    return jax.tree.leaves(jax.tree.map(summed, mass, r))
+
+
+def total(sums: list[Array], dtype: DTypeLike) -> Array:
+    """The sum of leaves' sums."""
+    return sum((s.astype(dtype) for s in sums), jnp.zeros((), dtype))
 
 
 def flatten(position: Position, dtype: DTypeLike) -> Float[Array, " d"]:

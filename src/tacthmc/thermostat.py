@@ -35,7 +35,7 @@ from jaxtyping import Array
 from tacthmc import checks
 from tacthmc._typing import Draws, Number, Position, Rate, Scalar
 from tacthmc.inertia import Inertia
-from tacthmc.positions import dimension, flatten, scalar_dtype, unflatten
+from tacthmc.positions import dimension, flatten, scalar_dtype, sum_of_squares, total, unflatten
 
 Shape: TypeAlias = Literal["isotropic", "mass"]
 
@@ -83,10 +83,48 @@ class Noise(NamedTuple):
         return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(self.force_variance)])
 
 
+class Heat(NamedTuple):
+    """g(m·r² − ηT·calm): the excess of kinetic temperature.
+
+    Masses, shapes g and ``calm`` are arrays, or numbers for whole leaves: then a leaf's sum is
+    that of r² and no more, however many ask for it.
+    """
+
+    r: Position
+    mass: Position
+    g: Position
+    at: Conditions
+    calm: Position
+
+    def each(self) -> Position:
+        """Coordinate by coordinate."""
+
+        def excess(r: Array, m: Array, g: Array, calm: Array) -> Array:
+            return g * (m * r * r - (self.at.eta * self.at.bath).astype(r.dtype) * calm)
+
+        return jax.tree.map(excess, self.r, self.mass, self.g, self.calm)
+
+    def sums(self) -> Position:
+        """The sum over each leaf."""
+
+        def summed(r: Array, m: Array, g: Array, calm: Array) -> Array:
+            held = (self.at.eta * self.at.bath).astype(r.dtype) * calm
+            if m.ndim == g.ndim == calm.ndim == 0:
+                return g * (m * jnp.sum(r * r) - held * r.size)
+            return jnp.sum(g * (m * r * r - held))
+
+        return jax.tree.map(summed, self.r, self.mass, self.g, self.calm)
+
+
 class Thermostat(eqx.Module):
     """What damps θ's momenta; a final class says which coordinates share a friction."""
 
     shape: eqx.AbstractVar[Shape]
+
+    @property
+    def separable(self) -> bool:
+        """Whether each coordinate is damped by itself; else masses are given for each of them."""
+        return False
 
     @abstractmethod
     def init(self, position: Position, friction: Scalar) -> Any:
@@ -114,6 +152,11 @@ class Thermostat(eqx.Module):
         """The exact flow of the friction, r ↦ exp(−weight·z·g)·r."""
         return self.acting(z, m, lambda x: jnp.exp(-weight.astype(x.dtype) * x))
 
+    def felt(self, stroke: Stroke) -> Scalar:
+        """Σ m·r̃², with r̃ = exp(weight·z̄·g/4)·r̄: ηTD in equilibrium."""
+        r = self.damping(stroke.settled, stroke.mass, -0.25 * stroke.weight)(stroke.mean)
+        return total(sum_of_squares(stroke.mass, r), scalar_dtype(r))
+
     @abstractmethod
     def drag(self, z: Any, r: Position, m: Position, weight: Scalar) -> Position:
         """The friction's Euler increment, weight·z·g·r, to be subtracted."""
@@ -136,6 +179,11 @@ class Thermostat(eqx.Module):
 class SeparableThermostat(Thermostat):
     """Thermostats whose friction acts on each coordinate by itself."""
 
+    @property
+    def separable(self) -> bool:
+        """Yes."""
+        return True
+
     @abstractmethod
     def per_leaf(self, z: Any, like: Position) -> Position:
         """The frictions as a pytree whose leaves broadcast to those of ``like``."""
@@ -148,18 +196,39 @@ class SeparableThermostat(Thermostat):
         return lambda r: jax.tree.map(jnp.multiply, factors, r)
 
     @abstractmethod
-    def fed(self, z: Any, heat: Position, at: Conditions, weight: Scalar) -> Any:
-        """z after feeling an excess of heat, given coordinate by coordinate."""
+    def fed(self, z: Any, heat: Heat, weight: Scalar) -> Any:
+        """z after feeling an excess of heat for a time in which ``weight`` = λ²·(share)."""
+
+    def advance(self, z: Any, r: Position, m: Position, at: Conditions, weight: Scalar) -> Any:
+        """z += weight·⟨g(m·r² − ηT)⟩/γ."""
+        one = jax.tree.map(lambda r: jnp.ones((), r.dtype), r)
+        return self.fed(z, Heat(r, m, self.weights(m), at, one), weight)
 
     def completed(self, z: Any, friction: Any, stroke: Stroke) -> Any:
         """z += weight·⟨g(m·r̄² − exp(−weight·z̄·g/2)·ηT)⟩/γ, r̄ the mean of the momenta."""
-        s, g = stroke, self.weights(stroke.mass)
-        calm = jax.tree.map(
-            lambda z, g: jnp.exp(-0.5 * s.weight.astype(z.dtype) * z * g),
-            self.per_leaf(s.settled, s.mass),
-            g,
+        s = stroke
+        calm = jax.tree.map(jnp.square, self._calm(s))
+        return self.fed(z, Heat(s.mean, s.mass, self.weights(s.mass), s.at, calm), s.weight)
+
+    def felt(self, stroke: Stroke) -> Scalar:
+        """Σ m·r̃², with r̃ = exp(weight·z̄·g/4)·r̄: ηTD in equilibrium."""
+
+        def summed(r: Array, m: Array, calm: Array) -> Array:
+            if m.ndim == calm.ndim == 0:
+                # The sum that the thermostat feels, once more.
+                return m * jnp.sum(r * r) / (calm * calm)
+            return jnp.sum(m * (r / calm) ** 2)
+
+        sums = jax.tree.map(summed, stroke.mean, stroke.mass, self._calm(stroke))
+        return total(jax.tree.leaves(sums), scalar_dtype(stroke.mean))
+
+    def _calm(self, stroke: Stroke) -> Position:
+        """exp(−weight·z̄·g/4)."""
+        return jax.tree.map(
+            lambda z, g: jnp.exp(-0.25 * stroke.weight.astype(z.dtype) * z * g),
+            self.per_leaf(stroke.settled, stroke.mass),
+            self.weights(stroke.mass),
         )
-        return self.fed(z, _heat(s.mean, s.mass, g, s.at, calm), s.at, s.weight)
 
     def drag(self, z: Any, r: Position, m: Position, weight: Scalar) -> Position:
         """weight·z·g·r."""
@@ -189,13 +258,7 @@ class NoThermostat(SeparableThermostat):
         """The constant itself."""
         return friction
 
-    def advance(
-        self, z: Scalar, r: Position, m: Position, at: Conditions, weight: Scalar
-    ) -> Scalar:
-        """Stay."""
-        return z
-
-    def fed(self, z: Scalar, heat: Position, at: Conditions, weight: Scalar) -> Scalar:
+    def fed(self, z: Scalar, heat: Heat, weight: Scalar) -> Scalar:
         """Stay."""
         return z
 
@@ -233,17 +296,10 @@ class ScalarThermostat(SeparableThermostat):
         """z = c/T."""
         return friction
 
-    def advance(
-        self, z: Scalar, r: Position, m: Position, at: Conditions, weight: Scalar
-    ) -> Scalar:
-        """z += weight·⟨g(m·r² − ηT)⟩/γ."""
-        return self.fed(z, _heat(r, m, self.weights(m), at), at, weight)
-
-    def fed(self, z: Scalar, heat: Position, at: Conditions, weight: Scalar) -> Scalar:
+    def fed(self, z: Scalar, heat: Heat, weight: Scalar) -> Scalar:
         """z += weight·⟨heat⟩/γ."""
-        sums = [jnp.sum(h).astype(z.dtype) for h in jax.tree.leaves(heat)]
-        total = sum(sums, jnp.zeros((), z.dtype))
-        return z + weight * total / (dimension(heat) * self.inertia.at(at.step, at.eta, at.bath))
+        inertia = dimension(heat.r) * self.inertia.at(heat.at.step, heat.at.eta, heat.at.bath)
+        return z + weight * total(jax.tree.leaves(heat.sums()), z.dtype) / inertia
 
     def per_leaf(self, z: Scalar, like: Position) -> Position:
         """The same for every leaf."""
@@ -282,16 +338,14 @@ class TensorThermostat(SeparableThermostat):
         """z = c/T for each leaf."""
         return jax.tree.map(lambda leaf: friction.astype(leaf.dtype), position)
 
-    def advance(
-        self, z: Position, r: Position, m: Position, at: Conditions, weight: Scalar
-    ) -> Position:
-        """z += weight·⟨g(m·r² − ηT)⟩/γ, the mean over each leaf alone."""
-        return self.fed(z, _heat(r, m, self.weights(m), at), at, weight)
-
-    def fed(self, z: Position, heat: Position, at: Conditions, weight: Scalar) -> Position:
+    def fed(self, z: Position, heat: Heat, weight: Scalar) -> Position:
         """z += weight·⟨heat⟩/γ, leaf by leaf."""
-        rate = weight / self.inertia.at(at.step, at.eta, at.bath)
-        return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * jnp.mean(h), z, heat)
+        rate = weight / self.inertia.at(heat.at.step, heat.at.eta, heat.at.bath)
+
+        def moved(z: Array, h: Array, r: Array) -> Array:
+            return z + rate.astype(z.dtype) * h / r.size
+
+        return jax.tree.map(moved, z, heat.sums(), heat.r)
 
     def per_leaf(self, z: Position, like: Position) -> Position:
         """One scalar a leaf."""
@@ -332,16 +386,10 @@ class DiagonalThermostat(SeparableThermostat):
             lambda leaf: jnp.broadcast_to(friction.astype(leaf.dtype), leaf.shape), position
         )
 
-    def advance(
-        self, z: Position, r: Position, m: Position, at: Conditions, weight: Scalar
-    ) -> Position:
-        """z_i += weight·g_i(m_i·r_i² − ηT)/γ."""
-        return self.fed(z, _heat(r, m, self.weights(m), at), at, weight)
-
-    def fed(self, z: Position, heat: Position, at: Conditions, weight: Scalar) -> Position:
+    def fed(self, z: Position, heat: Heat, weight: Scalar) -> Position:
         """z += weight·heat/γ, coordinate by coordinate."""
-        rate = weight / self.inertia.at(at.step, at.eta, at.bath)
-        return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * h, z, heat)
+        rate = weight / self.inertia.at(heat.at.step, heat.at.eta, heat.at.bath)
+        return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * h, z, heat.each())
 
     def per_leaf(self, z: Position, like: Position) -> Position:
         """One friction a coordinate."""
@@ -450,17 +498,6 @@ def _checked_shape(shape: Shape) -> Shape:
     if shape not in ("isotropic", "mass"):
         raise ValueError(f"shape must be 'isotropic' or 'mass'; got {shape!r}")
     return shape
-
-
-def _heat(
-    r: Position, m: Position, g: Position, at: Conditions, calm: Position | None = None
-) -> Position:
-    """g(m·r² − ηT): the excess of kinetic temperature; of ηT·calm, where that is given."""
-
-    def heat(r: Array, m: Array, g: Array, calm: Array | float = 1.0) -> Array:
-        return g * (m * r**2 - (at.eta * at.bath).astype(r.dtype) * calm)
-
-    return jax.tree.map(heat, r, m, g) if calm is None else jax.tree.map(heat, r, m, g, calm)
 
 
 def _mean_over(z: Position) -> Scalar:

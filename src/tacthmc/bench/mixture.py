@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 
 import tacthmc
-from tacthmc.bench import blackjax_loops, posteriors_loops
+from tacthmc.bench import blackjax_loops, plain, posteriors_loops
 from tacthmc.bench.case import Case, shown
 from tacthmc.bench.clock import Contestant, Ready, by_turns, made_ready, ratio
 from tacthmc.bench.ours import Driven
@@ -74,13 +74,33 @@ def measure(config: Config, say: Say) -> Numbers:
     say(f"ours and the fastest of each peer, {config.repeats} rounds by turns")
     results |= by_turns(_alternating(ours, fastest), config.repeats, say)
     pairs = [ratio(results, *pair) for pair in PAIRS]
+    sizes = plain.Sizes(
+        config.chains,
+        config.blackjax_steps,
+        config.keep_every,
+        config.heats,
+        config.seed,
+        FORCE_NOISE,
+    )
+    alone = plain.in_a_child(sizes, say)
     return {
+        "alone": {"heats": alone, "ratios": _ratios_alone(results, alone)},
         "unit": "chain-steps per second",
         "xla": {OPTION: small_loop_bytes(), "default": DEFAULT},
         "results": results,
         "ratios": pairs,
         "heats": heats,
     }
+
+
+def _ratios_alone(results: Numbers, alone: Numbers) -> list[Numbers]:
+    """Ours over the fastest loop of a peer in a process of its own."""
+    peers = plain.fastest(alone)
+    return [
+        {"ours": ours, "peer": peer, "ratio": results[ours]["rate"]["median"] / peers[peer]}
+        for ours, peer in PAIRS
+        if peer in peers and "rate" in results[ours]
+    ]
 
 
 def _ours(config: Config, noisy: Potential, start: jnp.ndarray) -> list[Contestant]:
@@ -145,6 +165,16 @@ def tables(numbers: Numbers) -> Sequence[tuple[str, Table]]:
     return [
         ("mixture: 1-D, noisy gradients", rates),
         (f"mixture: ours over theirs{told}", ratio_table(numbers["ratios"])),
+        (
+            "mixture: ours over BlackJAX in a process of its own, as its users have it",
+            Table(
+                ("ours", "theirs", "times as fast"),
+                tuple(
+                    (pair["ours"], pair["peer"], f"{pair['ratio']:.2f}")
+                    for pair in numbers["alone"]["ratios"]
+                ),
+            ),
+        ),
         (
             "mixture: the ways to write a peer's loop",
             Table(("", "chain-steps/s", "range"), tuple(heats)),

@@ -21,7 +21,7 @@ class CNN(Model):
 
     classes: int = eqx.field(static=True)
     compute: Compute = eqx.field(static=True)
-    convolution: Method = eqx.field(static=True)
+    convolution: Method | None = eqx.field(static=True)
 
     @property
     def name(self) -> str:
@@ -63,9 +63,14 @@ class CNN(Model):
         return dense(params["out.weight"], params["out.bias"], jax.nn.relu(hidden), self.compute)
 
     def _layer(self, kernel: Array, bias: Array, x: Num[Array, "c h w n"]) -> Float[Array, "out m"]:
-        if self.convolution != "fused":
+        method = self.convolution
+        if method is None:
+            # In float32 the fused kernels have no tensor cores to use.
+            fast = jax.default_backend() == "gpu" and self.compute != "float32"
+            method = "fused" if fast else "phases"
+        if method != "fused":
             x = as_floats(x, kernel)
-            return pool(convolve(kernel, x, self.convolution, self.compute), bias)
+            return pool(convolve(kernel, x, method, self.compute), bias)
         # Imported where it is wanted: Pallas takes a while.
         from tacthmc.models.fused import fused
 
@@ -74,7 +79,9 @@ class CNN(Model):
         return fused(kernel, bias, x, self.compute, interpret)
 
 
-def cnn(classes: int = 10, *, compute: Compute = "float32", convolution: Method = "phases") -> CNN:
+def cnn(
+    classes: int = 10, *, compute: Compute = "float32", convolution: Method | None = None
+) -> CNN:
     """A network for CIFAR-10's images, 32×32×3 (height, width, colour), 106,278 parameters.
 
     conv 3×3, 16 channels, ReLU, 2×2 max-pool; the same again; dense 1024 → 100, ReLU; dense
@@ -97,7 +104,7 @@ def cnn(classes: int = 10, *, compute: Compute = "float32", convolution: Method 
     """
     checks.whole("classes", classes, 1)
     check_compute(compute)
-    if convolution not in get_args(Method):
+    if convolution not in (None, *get_args(Method)):
         raise ValueError(f"convolution must be one of {get_args(Method)}; got {convolution!r}")
     if convolution == "native" and compute == "bfloat16":
         raise ValueError('compute="bfloat16" needs convolution="phases", "patches" or "fused"')

@@ -1,6 +1,7 @@
 """A recurrent network that reads an image row by row."""
 
 from collections.abc import Mapping
+from typing import Literal, TypeAlias, get_args
 
 import equinox as eqx
 import jax
@@ -8,10 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
 from tacthmc import checks
+from tacthmc.models import recurrence, written_out
 from tacthmc.models.dense import dense
 from tacthmc.models.model import Leaf, Model, as_floats
 from tacthmc.models.products import Compute, check_compute
-from tacthmc.models.recurrence import last_state
+
+Recurrence: TypeAlias = Literal["loop", "written out"]
 
 
 class LSTM(Model):
@@ -19,7 +22,7 @@ class LSTM(Model):
 
     classes: int = eqx.field(static=True)
     compute: Compute = eqx.field(static=True)
-    unroll: int = eqx.field(static=True)
+    recurrence: Recurrence | None = eqx.field(static=True)
 
     @property
     def name(self) -> str:
@@ -50,14 +53,20 @@ class LSTM(Model):
         """The logits."""
         x = as_floats(jnp.transpose(images, (2, 1, 0)), params["lstm.input"])
         weights = params["lstm.input"], params["lstm.recurrent"], params["lstm.bias"]
-        last = jax.nn.relu(last_state(x, *weights, self.compute, self.unroll))
+        form = self.recurrence
+        if form is None:
+            form = "loop" if jax.default_backend() == "cpu" else "written out"
+        run = recurrence.last_state if form == "loop" else written_out.last_state
+        last = jax.nn.relu(run(x, *weights, self.compute))
         hidden = dense(
             params["hidden.weight"], params["hidden.bias"], last, self.compute, features=1
         )
         return dense(params["out.weight"], params["out.bias"], jax.nn.relu(hidden), self.compute)
 
 
-def lstm(classes: int = 10, *, compute: Compute = "float32", unroll: int = 1) -> LSTM:
+def lstm(
+    classes: int = 10, *, compute: Compute = "float32", recurrence: Recurrence | None = None
+) -> LSTM:
     """A network for 28×28 images, read a row at a time; 89,290 parameters.
 
     LSTM 28 → 128 with one bias per gate; the last hidden state, ReLU; dense 128 → 64, ReLU;
@@ -66,8 +75,8 @@ def lstm(classes: int = 10, *, compute: Compute = "float32", unroll: int = 1) ->
     Args:
         classes: how many classes.
         compute: the precision of products, see :mod:`tacthmc.models.products`.
-        unroll: how many steps of the recurrence stand in one turn of the compiled loop; the
-            numbers are the same.
+        recurrence: "loop" or "written out", see the modules of these names; the numbers are the
+            same. By default the faster: the loop on a CPU, the other on a GPU.
 
     >>> import jax, jax.numpy as jnp
     >>> model = lstm()
@@ -78,6 +87,7 @@ def lstm(classes: int = 10, *, compute: Compute = "float32", unroll: int = 1) ->
     (2, 10)
     """
     checks.whole("classes", classes, 1)
-    checks.whole("unroll", unroll, 1)
     check_compute(compute)
-    return LSTM(classes=classes, compute=compute, unroll=unroll)
+    if recurrence not in (None, *get_args(Recurrence)):
+        raise ValueError(f"recurrence must be one of {get_args(Recurrence)}; got {recurrence!r}")
+    return LSTM(classes=classes, compute=compute, recurrence=recurrence)

@@ -30,7 +30,6 @@ def _run(
     w_h: Float[Array, "h g"],
     bias: Float[Array, " g"],
     compute: str,
-    unroll: int,
 ) -> tuple[Float[Array, "n h"], tuple[Array, ...]]:
     inputs, steps, n = x.shape
     hidden = w_h.shape[0]
@@ -52,9 +51,7 @@ def _run(
         )
         return (new, o * squashed, seen), (i, f, g, o, squashed, c)
 
-    (_, last, seen), gates = jax.lax.scan(
-        step, (zeros, zeros, seen), jnp.arange(steps), unroll=unroll
-    )
+    (_, last, seen), gates = jax.lax.scan(step, (zeros, zeros, seen), jnp.arange(steps))
     return last, (seen, *gates, w_x, w_h)
 
 
@@ -64,25 +61,24 @@ def last_state(
     w_h: Float[Array, "h g"],
     bias: Float[Array, " g"],
     compute: str,
-    unroll: int,
 ) -> Float[Array, "n h"]:
     """h after the last step, from h = c = 0.
 
     >>> import jax.numpy as jnp
     >>> x, w_x, w_h = jnp.ones((1, 2, 3)), jnp.ones((1, 4)), jnp.ones((1, 4))
-    >>> last_state(x, w_x, w_h, jnp.zeros(4), "float32", 1).round(4).ravel().tolist()
+    >>> last_state(x, w_x, w_h, jnp.zeros(4), "float32").round(4).ravel().tolist()
     [0.6504999995231628, 0.6504999995231628, 0.6504999995231628]
     """
-    return _last_state(x, w_x, w_h, bias, compute, unroll)
+    return _last_state(x, w_x, w_h, bias, compute)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(4, 5))
-def _last_state(x: Array, w_x: Array, w_h: Array, bias: Array, compute: str, unroll: int) -> Any:
-    return _run(x, w_x, w_h, bias, compute, unroll)[0]
+@partial(jax.custom_vjp, nondiff_argnums=(4,))
+def _last_state(x: Array, w_x: Array, w_h: Array, bias: Array, compute: str) -> Any:
+    return _run(x, w_x, w_h, bias, compute)[0]
 
 
 def _backward(
-    compute: str, unroll: int, kept: tuple[Array, ...], seed: Float[Array, "n h"]
+    compute: str, kept: tuple[Array, ...], seed: Float[Array, "n h"]
 ) -> tuple[Array, Array, Array, Array]:
     seen, *gates, w_x, w_h = kept
     inputs, steps = w_x.shape[0], seen.shape[1]
@@ -102,9 +98,7 @@ def _backward(
 
     blank = jnp.zeros((steps, n, 4 * hidden), seed.dtype)
     start = (jnp.zeros_like(seed), seed, blank)
-    (_, _, dz), _ = jax.lax.scan(
-        step, start, (jnp.arange(steps), tuple(gates)), reverse=True, unroll=unroll
-    )
+    (_, _, dz), _ = jax.lax.scan(step, start, (jnp.arange(steps), tuple(gates)), reverse=True)
     dz = dz.reshape(-1, 4 * hidden)
     to_weights = product(seen.reshape(inputs + hidden, -1), dz, (1, 0), compute)
     # Dropped by the compiler unless somebody asks for the gradient of the images.

@@ -1,9 +1,9 @@
 r"""The recurrence of an LSTM with its steps written out one after the other: the form for GPUs.
 
-The same numbers as :mod:`tacthmc.models.recurrence`, whose loop a GPU leaves idle between its
-small kernels. Here a step is one product, :math:`z_t = [x_t, h_{t-1}]\,W + b` with both weights
-in one matrix, and one kernel for the gates. Of a step only z_t, which is in memory anyway, and
-c_t are kept: backward, the gates are computed once more, which costs less than reading them.
+The same numbers as :mod:`tacthmc.models.recurrence`, in whose loop a GPU mostly copies. Here a
+step is one product, :math:`z_t = [x_t, 1, h_{t-1}]\,W` with both weights and the bias in one
+matrix, and one kernel for the gates. Of a step only z_t, which is in memory anyway, and c_t are
+kept: backward, the gates are computed once more, which costs less than reading them.
 """
 
 from functools import partial
@@ -14,6 +14,25 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from tacthmc.models.products import product
+
+TOGETHER = 4
+"""Steps whose share of the weights' gradient is one product."""
+
+
+def _room(w_x: Array) -> int:
+    """Columns beside the inputs: one for the bias, and as many as make the width even (GPUs
+    multiply matrices of a width that 32 divides faster).
+    """
+    return 32 - w_x.shape[0] % 32
+
+
+def _joined(w_x: Array, bias: Array, w_h: Array) -> Array:
+    blank = jnp.zeros((_room(w_x) - 1, bias.shape[0]), bias.dtype)
+    return jnp.concatenate([w_x, bias[None, :], blank, w_h])
+
+
+def _stacked(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
 
 
 def _gates(z: Float[Array, "n g"]) -> tuple[Array, Array, Array, Array]:
@@ -46,13 +65,16 @@ def _last_state(x: Array, w_x: Array, w_h: Array, bias: Array, compute: str) -> 
 def _forward(
     x: Array, w_x: Array, w_h: Array, bias: Array, compute: str
 ) -> tuple[Array, tuple[Any, ...]]:
-    weights = jnp.concatenate([w_x, w_h])
+    weights = _joined(w_x, bias, w_h)
     rows = jnp.transpose(x, (1, 2, 0))
+    one = jnp.ones((*rows.shape[:2], 1), x.dtype)
+    blank = jnp.zeros((*rows.shape[:2], _room(w_x) - 1), x.dtype)
+    rows = jnp.concatenate([rows, one, blank], axis=2)
     h = c = jnp.zeros((x.shape[2], w_h.shape[0]), x.dtype)
     inputs, sums, cells = [], [], [c]
     for t in range(x.shape[1]):
         inputs.append(jnp.concatenate([rows[t], h], axis=1))
-        sums.append(product(inputs[-1], weights, (1, 0), compute) + bias[None, :])
+        sums.append(product(inputs[-1], weights, (1, 0), compute))
         i, f, g, o = _gates(sums[-1])
         c = f * c + i * g
         h = o * jnp.tanh(c)
@@ -75,13 +97,14 @@ def _backward(
         dc = dc * f
         if t:
             dh = product(dzs[0], w_h, (1, 1), compute)
-    dz = jnp.concatenate(dzs)
-    # One product for both weights and all steps.
-    to_weights = product(jnp.concatenate(inputs), dz, (0, 0), compute)
+    groups = [slice(t, t + TOGETHER) for t in range(0, len(sums), TOGETHER)]
+    to_weights = sum(
+        product(_stacked(inputs[group]), _stacked(dzs[group]), (0, 0), compute) for group in groups
+    )
     size, n = w_x.shape[0], seed.shape[0]
     # Dropped by the compiler unless somebody asks for the gradient of the images.
-    to_x = product(w_x, dz, (1, 1), compute).reshape(size, len(sums), n)
-    return to_x, to_weights[:size], to_weights[size:], jnp.sum(dz, axis=0)
+    to_x = product(w_x, jnp.concatenate(dzs), (1, 1), compute).reshape(size, len(sums), n)
+    return to_x, to_weights[:size], to_weights[size + _room(w_x) :], to_weights[size]
 
 
 _last_state.defvjp(_forward, _backward)

@@ -69,6 +69,51 @@ def start_chains(
     return chains, arranged(steps, spmd)
 
 
+LARGE = 1 << 13
+"""Parameters from which on a CPU takes chains one by one, an interval of each: its caches then
+hold the one that it is at, and its matrix products are plain ones.
+"""
+
+
+def _large(positions: Position) -> bool:
+    size = sum(leaf.size // leaf.shape[0] for leaf in jax.tree.leaves(positions))
+    return jax.default_backend() == "cpu" and size >= LARGE
+
+
+def _over_chains(
+    function: Any, *, in_axes: Any, out_axes: Any, spmd: str | None, one_by_one: bool
+) -> Any:
+    """``vmap``, or the same one chain after the other."""
+    if not one_by_one:
+        return jax.vmap(function, in_axes=in_axes, out_axes=out_axes, spmd_axis_name=spmd)
+
+    def run(*args: Any) -> Any:
+        flat, structure = jax.tree.flatten(args)
+        mapped = jax.tree.leaves(_per_leaf(in_axes, args))
+
+        def one(own: list[Any]) -> Any:
+            own = iter(own)
+            leaves = [next(own) if m else leaf for leaf, m in zip(flat, mapped, strict=True)]
+            return function(*jax.tree.unflatten(structure, leaves))
+
+        results = jax.lax.map(one, [leaf for leaf, m in zip(flat, mapped, strict=True) if m])
+        # What chains have in common comes out the same from each of them.
+        keep = _per_leaf(out_axes, results)
+        return jax.tree.map(lambda x, m: x if m else x[0], results, keep)
+
+    return run
+
+
+def _per_leaf(axes: Any, tree: Any) -> Any:
+    """For each leaf of a tree, whether it has an axis of chains."""
+    return jax.tree.map(
+        lambda axis, part: jax.tree.map(lambda _: axis is not None, part),
+        axes,
+        tree,
+        is_leaf=lambda x: x is None,
+    )
+
+
 @partial(eqx.filter_jit, donate="none")
 def run_chunk(
     sampler: Sampler,
@@ -85,13 +130,15 @@ def run_chunk(
     """Run intervals of every chain."""
     axes = chain_axes(potential)
     arrays, rest, axis = _split(sampler, swept)
-    step = jax.vmap(
+    step = _over_chains(
         lambda arrays, key, chain, fed: run_interval(
             eqx.combine(arrays, rest), potential, key, chain, fed, limits, shape
         ),
         in_axes=(axis, 0, axes, 0 if fed_per_chain else None),
         out_axes=(axes, 0, 0),
-        spmd_axis_name=spmd,
+        spmd=spmd,
+        one_by_one=_large(chains.state.position)
+        and not jax.sharding.get_abstract_mesh().axis_names,
     )
 
     def interval(i: Array, chains: Chain) -> tuple[Chain, Row, Kept]:

@@ -19,7 +19,7 @@ from tacthmc.state import Info
 # Random numbers are drawn for a block of steps at a time: in low dimension that costs far
 # less than one call a step. The numbers are the same as one call a step would give.
 BLOCK_NUMBERS = 1 << 15
-BLOCK_STEPS = 25
+BLOCK_STEPS = 50
 
 
 class Row(NamedTuple):

@@ -1,0 +1,136 @@
+"""What is done differently for speed gives what the plain way gives."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tacthmc
+from tacthmc import models, tables, xla
+from tacthmc.curvature import largest_curvature
+from tacthmc.models.predictions import averaged
+from tacthmc.run import chains as chains_module
+from tacthmc.run.chunk import block_steps
+
+
+def test_tables_of_many_chains_by_a_loop_or_a_mask():
+    table = jax.random.normal(jax.random.key(0), (3, 5))
+    index, amount = jnp.array([4, 0, 2]), jnp.array([1.0, -2.0, 0.5])
+    expected = np.asarray(table).copy()
+    expected[np.arange(3), index] += np.asarray(amount)
+    assert np.allclose(tables._one_by_one(table, index, amount), expected)
+    assert np.allclose(jax.vmap(tables._masked)(table, index, amount), expected)
+    assert np.allclose(jax.jit(jax.vmap(tables.add_at))(table, index, amount), expected)
+    twice = jax.vmap(jax.vmap(tables.add_at))(table[None], index[None], amount[None])
+    assert np.allclose(twice[0], expected)
+
+
+def small_network(batches):
+    model = models.mlp(inputs=6, hidden=5, classes=3)
+    rng = np.random.default_rng(0)
+    data = (rng.normal(size=(40, 6)).astype(np.float32), rng.integers(0, 3, 40, dtype=np.int32))
+    potential = tacthmc.posterior(
+        models.gaussian_prior(scale=1.0),
+        models.categorical(model),
+        data,
+        10,
+        batches=batches,
+        batched=True,
+    )
+    return model, potential
+
+
+@pytest.mark.parametrize("batches", ["replacement", "epochs"])
+def test_chains_one_by_one_are_those_side_by_side(monkeypatch, batches):
+    """On a CPU chains of large models take turns."""
+    model, potential = small_network(batches)
+    init = model.init(jax.random.key(1))
+
+    def run():
+        return tacthmc.sample(
+            jax.random.key(0), tacthmc.tact(1e-3, keep_every=5), potential, init, 20, 3
+        )
+
+    together = run()
+    monkeypatch.setattr(chains_module, "LARGE", 1)
+    jax.clear_caches()
+    in_turn = run()
+    for name in together.trace:
+        assert np.allclose(together.trace[name], in_turn.trace[name], rtol=1e-3, atol=1e-5), name
+    assert not np.allclose(in_turn.trace["energy"][0], in_turn.trace["energy"][1])
+
+
+@pytest.mark.parametrize(
+    ("keep_every", "size", "expected"),
+    [(50, 1, 50), (100, 1, 50), (50, 100_000, 1), (7, 1, 7), (997, 1, 50), (58, 1, 29)],
+)
+def test_blocks_of_steps(keep_every, size, expected):
+    assert block_steps(keep_every, size) == expected
+
+
+def test_a_block_that_does_not_divide_the_interval():
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+
+    def run(keep_every):
+        sampler = tacthmc.sgnht(0.01, keep_every=keep_every)
+        return tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), 106, 2)
+
+    # The last of 53 = 50 + 3 steps is the one that an interval of 106 = 2·53 has in its middle.
+    assert block_steps(53, 2) == 50
+    energies = run(53).trace["energy"], run(1).trace["energy"][:, [52, 105]]
+    assert np.allclose(*energies, rtol=1e-3)
+
+
+def test_averaged_predictions():
+    model = models.mlp(inputs=4, hidden=3, classes=2)
+    draws = jax.vmap(model.init)(jax.random.split(jax.random.key(0), 5))
+    images = jax.random.normal(jax.random.key(1), (7, 4))
+    each = [
+        jax.nn.softmax(model.logits(jax.tree.map(lambda x, i=i: x[i], draws), images), axis=-1)
+        for i in range(5)
+    ]
+    for batch_size, together in ((3, 1), (7, 2), (100, 5)):
+        found = averaged(model, draws, images, batch_size=batch_size, together=together)
+        assert np.allclose(found, np.mean(each, axis=0), atol=1e-6)
+    with pytest.raises(ValueError, match="leading axis of draws"):
+        averaged(model, {**draws, "out.bias": jnp.zeros((4, 2))}, images)
+    with pytest.raises(ValueError, match="images is empty"):
+        averaged(model, draws, images[:0])
+
+
+def test_curvature_of_a_model_without_a_forward_derivative():
+    model, potential = small_network("replacement")
+    init = model.init(jax.random.key(1))
+    found = largest_curvature(jax.random.key(0), potential, init)
+    assert 1.0 < found < 1e4
+
+
+def flags_after_import(**environment):
+    """XLA_FLAGS, and the limit in force, in a process that imports tacthmc."""
+    code = "import os, tacthmc.xla as x; print(os.environ.get('XLA_FLAGS'), x.small_loop_bytes())"
+    plain = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "TACTHMC_XLA_FLAGS")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**plain, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *flags, limit = done.stdout.split()
+    return " ".join(flags), int(limit)
+
+
+def test_the_compilers_limit_is_raised_unless_somebody_set_it():
+    assert flags_after_import() == (
+        f"--xla_backend_extra_options={xla.OPTION}={xla.WANTED}",
+        xla.WANTED,
+    )
+    assert flags_after_import(TACTHMC_XLA_FLAGS="0") == ("None", xla.DEFAULT)
+    theirs = f"--xla_backend_extra_options={xla.OPTION}=5000"
+    assert flags_after_import(XLA_FLAGS=theirs) == (theirs, 5000)
+    others = "--xla_backend_extra_options=xla_cpu_fold_all_constants=true"
+    assert flags_after_import(XLA_FLAGS=others) == (others, xla.DEFAULT)
