@@ -40,7 +40,8 @@ def judged(reference: np.ndarray, lower: np.ndarray) -> dict[str, Any]:
         "sd_ratio": ratio,
         "sd_ratio_error": ratio_error,
         "equivalent": bool(
-            abs(shift) + QUANTILE * shift_error < MEAN
+            min(sizes) >= LEAST
+            and abs(shift) + QUANTILE * shift_error < MEAN
             and abs(ratio - 1) + QUANTILE * ratio_error < SD
         ),
     }

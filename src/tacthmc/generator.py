@@ -28,6 +28,9 @@ from tacthmc._typing import PRNGKey
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
+# The counter's other half: not 0 and 1, which JAX's own functions take, so that one key may serve
+# both.
+_NORMALS, _INDICES = np.uint32(0x6E6F726D), np.uint32(0x696E6478)
 
 LANES = 8
 """Numbers that a processor computes at once."""
@@ -67,9 +70,9 @@ def words_of(key: PRNGKey) -> UInt32[Array, "2"]:
 def related(key: PRNGKey, family: int, number: Array | int = 0) -> PRNGKey:
     """Another key, for cheap: ``family`` and ``number`` are XORed into its two words.
 
-    Threefry takes neighbouring keys as independent ones, and two of one key's relatives never
-    meet. A generator whose keys hold its counter (``rbg``) would then give overlapping numbers:
-    there both are folded in.
+    Threefry takes neighbouring keys as independent ones, and two relatives of one key never
+    meet; relatives of relatives may. A generator whose keys hold its counter (``rbg``) would
+    then give overlapping numbers: there both are folded in.
     """
     if str(jax.random.key_impl(key)) != "threefry2x32":
         return jax.random.fold_in(jax.random.fold_in(key, family), number)
@@ -103,7 +106,7 @@ def normal(
 
 
 def _normal(words: UInt32[Array, "2"], number: Array, dtype: DTypeLike) -> Array:
-    x, y = threefry(words, number, jnp.zeros_like(number))
+    x, y = threefry(words, number, jnp.full_like(number, _NORMALS))
     if jnp.dtype(dtype).itemsize <= 4:
         near_zero = (x.astype(jnp.float32) + 0.5) * np.float32(2.0**-32)
         # Rounding takes the largest words to 1, whose logarithm is the right 0.
@@ -113,7 +116,7 @@ def _normal(words: UInt32[Array, "2"], number: Array, dtype: DTypeLike) -> Array
         # A division last: XLA computes one anew for nobody, and a product for everybody who
         # wants it. With three readers of a normal, that was the third part of a step.
         return (radius * over / under).astype(dtype)
-    u, v = threefry(words, number, jnp.ones_like(number))
+    u, v = threefry(words, number, jnp.full_like(number, _NORMALS + np.uint32(1)))
     near_zero = (x.astype(dtype) * 2.0**-32) + (u.astype(dtype) + 0.5) * 2.0**-64
     turn = _signed(y).astype(dtype) * 2.0**-31 + v.astype(dtype) * 2.0**-63
     return jnp.sqrt(-2 * jnp.log(jnp.minimum(near_zero, 1.0))) * jnp.cos(np.pi * turn)
@@ -131,7 +134,7 @@ def indices(key: PRNGKey, count: int, below: int) -> Int[Array, " count"]:
     (0, 6)
     """
     number = jnp.arange(count, dtype=jnp.uint32)
-    x, y = threefry(words_of(key), number, jnp.zeros_like(number))
+    x, y = threefry(words_of(key), number, jnp.full_like(number, _INDICES))
     high, low = _product(x, below)
     carried = low + _product(y, below)[0]
     return (high + (carried < low).astype(jnp.uint32)).astype(int)

@@ -50,7 +50,8 @@ class NoisyPotential(WrappedPotential):
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner selection and standard normals."""
-        data, selection = self.inner.select(data, related(key, 4), position)
+        # Hashed, since what is inside may be noisy itself and take relatives of its own.
+        data, selection = self.inner.select(data, jax.random.fold_in(key, 0), position)
         floats = eqx.filter(position, eqx.is_inexact_array)
         theta, extra = normals(related(key, 8), floats, extra=1)
         return data, (selection, theta, extra[0])

@@ -213,11 +213,15 @@ class SeparableThermostat(Thermostat):
     def felt(self, stroke: Stroke) -> Scalar:
         """Σ m·r̃², with r̃ = exp(weight·z̄·g/4)·r̄: ηTD in equilibrium."""
 
+        def least(r: Array) -> float:
+            # A friction that stops all motion makes no temperature of it, rather than 0/0.
+            return float(jnp.finfo(r.dtype).tiny)
+
         def summed(r: Array, m: Array, calm: Array) -> Array:
             if m.ndim == calm.ndim == 0:
                 # The sum that the thermostat feels, once more.
-                return m * jnp.sum(r * r) / (calm * calm)
-            return jnp.sum(m * (r / calm) ** 2)
+                return m * jnp.sum(r * r) / jnp.maximum(calm * calm, least(r))
+            return jnp.sum(m * (r / jnp.maximum(calm, least(r))) ** 2)
 
         sums = jax.tree.map(summed, stroke.mean, stroke.mass, self._calm(stroke))
         return total(jax.tree.leaves(sums), scalar_dtype(stroke.mean))

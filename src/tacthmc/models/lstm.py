@@ -76,7 +76,8 @@ def lstm(
         classes: how many classes.
         compute: the precision of products, see :mod:`tacthmc.models.products`.
         recurrence: "loop" or "written out", see the modules of these names; the numbers are the
-            same. By default the faster: the loop on a CPU, the other on a GPU.
+            same up to rounding at ``compute``. By default the faster: the loop on a CPU, the other
+            on a GPU.
 
     >>> import jax, jax.numpy as jnp
     >>> model = lstm()

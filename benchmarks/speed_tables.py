@@ -1,0 +1,205 @@
+"""The tables of ``docs/speed.md``, from ``bench.json``, ``gpu.json`` and ``equivalence.json``."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tacthmc.studies.study import Table
+
+HERE = Path(__file__).parent
+NETWORKS = ("mlp", "cnn", "lstm")
+COUNTS = (1, 8, 32, 128)
+PRECISION = {"mlp": "tf32", "cnn": "tf32", "lstm": "bfloat16"}
+EPOCH_STEPS = {"mlp": 112_800 / 128, "cnn": 50_000 / 64, "lstm": 60_000 / 64}
+# Multiplications and additions of a chain-step: three products forward and backward, less the
+# first layer's gradient of the images.
+GFLOP = {"mlp": 0.044, "cnn": 0.38, "lstm": 0.81}
+
+
+def _read(name: str) -> Any:
+    return json.loads((HERE / name).read_text())
+
+
+def mixture() -> Table:
+    """Rates and ratios in one dimension."""
+    case = _read("bench.json")["cases"]["mixture"]
+    rates = {k: v["rate"]["median"] / 1e6 for k, v in case["results"].items() if "rate" in v}
+    alone = {(r["ours"], r["peer"]): r["ratio"] for r in case["alone"]["ratios"]}
+    rows = []
+    for pair in case["ratios"]:
+        if "ratio" not in pair:
+            continue
+        own = alone.get((pair["ours"], pair["peer"]))
+        rows.append(
+            (
+                f"`{pair['ours']}`",
+                f"{rates[pair['ours']]:.1f}",
+                pair["peer"],
+                "–" if own is None else f"{own:.2f}",
+                f"{pair['ratio']:.2f}",
+            )
+        )
+    heads = (
+        "",
+        "M chain-steps/s",
+        "against",
+        "times as fast, peer by itself",
+        "with our XLA limit",
+    )
+    return Table(heads, tuple(rows))
+
+
+def networks() -> Table:
+    """Milliseconds per chain-step on the CPU."""
+    case = _read("bench.json")["cases"]["networks"]
+    rows = []
+    for pair in case["ratios"]:
+        ours, peer = (case["results"][pair[k]]["milliseconds"]["median"] for k in ("ours", "peer"))
+        low, high = pair["by_round"]["min"], pair["by_round"]["max"]
+        rows.append(
+            (
+                pair["ours"].removeprefix("tact "),
+                f"{ours:.2f}",
+                f"{peer:.2f}",
+                f"{pair['ratio']:.2f}",
+                f"{low:.2f} – {high:.2f}",
+            )
+        )
+    heads = ("network × chains", "`tact`, ms", "PyTorch, ms", "times as fast", "by round")
+    return Table(heads, tuple(rows))
+
+
+def overhead() -> Table:
+    """A step over its bare necessities."""
+    case = _read("bench.json")["cases"]["overhead"]
+    rows = []
+    for found in case["overheads"]:
+        name = f"{found['network']} × {found['chains']}"
+        parts = [
+            case["results"][f"{part}, {name}"]["milliseconds"]["median"]
+            for part in ("tact", "bare loop", "gradient alone", "normals alone")
+        ]
+        rows.append((name, *(f"{p:.2f}" for p in parts), f"{found['ratio']:.2f}"))
+    heads = ("network × chains", "`tact`, ms", "bare loop", "gradient", "normals", "`tact`/bare")
+    return Table(heads, tuple(rows))
+
+
+def gpu() -> Table:
+    """Microseconds per chain-step on the GPU."""
+    found = _read("gpu.json")
+    rows = []
+    for name in NETWORKS:
+        kind = PRECISION[name]
+        times = [found["steps"][f"{name} {kind} {c}"]["chain_step"] for c in (1, 8, 32, 128)]
+        full = found["steps"][f"{name} float32 128"]["chain_step"]
+        share = GFLOP[name] / times[-1] * 1e3 / found["chip"][f"{kind} TFLOP/s"]
+        torch = [found["torch"][f"{name} {way}"]["step"] for way in ("eager", "compiled")]
+        rows.append(
+            (
+                name,
+                kind,
+                *(f"{t:.1f}" for t in times),
+                f"{full:.1f}",
+                f"{100 * share:.0f}%",
+                *(f"{t:,.0f}" for t in torch),
+            )
+        )
+    heads = (
+        "",
+        "products",
+        "1 chain",
+        "8",
+        "32",
+        "128",
+        "128, float32",
+        "of the matrix rate",
+        "PyTorch eager, 1 chain",
+        "compiled",
+    )
+    return Table(heads, tuple(rows))
+
+
+def evaluation() -> Table:
+    """The test set's share of a run."""
+    found = _read("gpu.json")["evaluation"]
+    rows = [
+        (
+            name,
+            f"{1e3 * found[name]['seconds']:.0f}",
+            f"{found[name]['epoch_seconds']:.2f}",
+            f"{100 * found[name]['share']:.1f}%",
+        )
+        for name in NETWORKS
+    ]
+    return Table(("", "test set, ms", "an epoch's steps, s", "share, once an epoch"), tuple(rows))
+
+
+def estimate() -> Table:
+    """Fifteen runs of 1,000 epochs for each task."""
+    steps = _read("gpu.json")["steps"]
+    minutes = {
+        name: [
+            15
+            * 1000
+            * EPOCH_STEPS[name]
+            * steps[f"{name} {PRECISION[name]} {c}"]["chain_step"]
+            / 6e7
+            for c in COUNTS
+        ]
+        for name in NETWORKS
+    }
+    minutes["all 45 runs"] = [sum(m[i] for m in minutes.values()) for i in range(len(COUNTS))]
+    rows = tuple((name, *(f"{m:.1f}" for m in found)) for name, found in minutes.items())
+    return Table(("minutes for 15 runs", *(f"{c} chains a program" for c in COUNTS)), rows)
+
+
+def equivalence() -> Table:
+    """Lower precision against float32."""
+    found = _read("equivalence.json")
+    rows = []
+    for name in NETWORKS:
+        r = found[name]
+        low, high = r["sd_ratios"]
+        rows.append(
+            (
+                name,
+                r["compute"],
+                f"{r['least_ess']:,.0f}",
+                f"{r['largest_shift']:.3f} ± {r['shift_error']:.3f}",
+                f"{low:.3f} – {high:.3f}",
+                "yes" if r["equivalent"] else "no",
+            )
+        )
+    heads = ("", "products", "least ESS", "largest shift, sd", "sd ratios", "equivalent")
+    return Table(heads, tuple(rows))
+
+
+def growth() -> Table:
+    """Slopes."""
+    case = _read("bench.json")["cases"]["growth"]
+    rows = []
+    for name in ("dimension", "chains", "kept"):
+        known = [p for p in case[name]["points"] if "step_seconds" in p]
+        first, last = known[0], known[-1]
+        rows.append(
+            (
+                name,
+                f"{first['size']:,g} to {last['size']:,g}",
+                f"{1e6 * first['step_seconds']:.3g} to {1e6 * last['step_seconds']:.3g}",
+                f"{case[name]['slope']:.2f}",
+            )
+        )
+    return Table(("against", "from, to", "µs a step, all chains", "slope"), tuple(rows))
+
+
+TABLES: dict[str, Callable[[], Table]] = {
+    "speed-mixture": mixture,
+    "speed-networks": networks,
+    "speed-overhead": overhead,
+    "speed-gpu": gpu,
+    "speed-evaluation": evaluation,
+    "speed-estimate": estimate,
+    "speed-equivalence": equivalence,
+    "speed-growth": growth,
+}
