@@ -8,7 +8,7 @@ from tacthmc.studies.catalogue import STUDIES
 from tacthmc.studies.study import read_results
 
 ROOT = Path(__file__).parent.parent
-BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n.*?\n<!-- end -->", re.S)
+BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n(?:(?!<!-- )[^\n]*\n)*<!-- end -->")
 
 
 def filled(match: re.Match[str]) -> str:

@@ -91,8 +91,9 @@ def cnn(
         classes: how many classes.
         compute: the precision of products, see :mod:`tacthmc.models.products`.
         convolution: how convolutions are computed, see :mod:`tacthmc.models.convolution`; the
-            numbers are the same up to rounding at ``compute``. "fused" is for NVIDIA's GPUs (on a CPU it is interpreted,
-            which is slow, for tests).
+            numbers are the same up to rounding at ``compute``. "fused" is for NVIDIA's GPUs (on a
+            CPU it is interpreted, which is slow, for tests). By default "fused" on a GPU unless
+            ``compute`` is "float32", else "phases".
 
     >>> import jax, jax.numpy as jnp
     >>> model = cnn()

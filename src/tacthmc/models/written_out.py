@@ -98,9 +98,10 @@ def _backward(
         if t:
             dh = product(dzs[0], w_h, (1, 1), compute)
     groups = [slice(t, t + TOGETHER) for t in range(0, len(sums), TOGETHER)]
-    to_weights = sum(
+    first, *others = [
         product(_stacked(inputs[group]), _stacked(dzs[group]), (0, 0), compute) for group in groups
-    )
+    ]
+    to_weights = sum(others, first)
     size, n = w_x.shape[0], seed.shape[0]
     # Dropped by the compiler unless somebody asks for the gradient of the images.
     to_x = product(w_x, jnp.concatenate(dzs), (1, 1), compute).reshape(size, len(sums), n)

@@ -92,8 +92,8 @@ def _over_chains(
         mapped = jax.tree.leaves(_per_leaf(in_axes, args))
 
         def one(own: list[Any]) -> Any:
-            own = iter(own)
-            leaves = [next(own) if m else leaf for leaf, m in zip(flat, mapped, strict=True)]
+            each = iter(own)
+            leaves = [next(each) if m else leaf for leaf, m in zip(flat, mapped, strict=True)]
             return function(*jax.tree.unflatten(structure, leaves))
 
         results = jax.lax.map(one, [leaf for leaf, m in zip(flat, mapped, strict=True) if m])
