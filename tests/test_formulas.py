@@ -149,7 +149,7 @@ def test_algorithm_1_to_the_letter(x64):
 
     Trajectories part exponentially, at this step size by up to a million times in 100 steps, so
     that rounding would swamp a free run. The library is put back onto the transcript's state
-    every 50 steps and has to follow it to 1e-10 in between.
+    every 20 steps and has to follow it to 1e-10 in between.
     """
     eta, xi_eta, c, xi_c, gamma, xi_gamma, keep = 0.01, 0.02, 0.1, 0.08, 1.0, 0.9, 20
     bins, wall = 30, 5 / 3
@@ -175,7 +175,7 @@ def test_algorithm_1_to_the_letter(x64):
     abf = np.zeros(bins)
     samples, bounces = [], 0
     for k in range(1, 1001):
-        if k % 50 == 1:
+        if k % 20 == 1:
             here = (theta, r_theta, z_theta, xi, r_xi, z_xi, abf, float(k - 1), k - 1)
             start = eqx.tree_at(
                 lambda s: (
@@ -192,7 +192,7 @@ def test_algorithm_1_to_the_letter(x64):
                 state,
                 tuple(jnp.asarray(x) for x in here),
             )
-            states, keeps = follow(start, jax.tree.map(lambda x, k=k: x[k - 1 : k + 49], noises))
+            states, keeps = follow(start, jax.tree.map(lambda x, k=k: x[k - 1 : k + 19], noises))
         n_theta, n_xi, again, again_xi = (np.asarray(leaf[k - 1]) for leaf in noises)
         lam, d_lam = reference.coupling(xi)
         z_xi = z_xi + d_lam**2 * (r_xi**2 - xi_eta) / xi_gamma
@@ -223,7 +223,7 @@ def test_algorithm_1_to_the_letter(x64):
             samples.append(theta)
             r_theta = np.sqrt(eta) * again
             r_xi = np.sqrt(xi_eta) * again_xi
-        at = (k - 1) % 50
+        at = (k - 1) % 20
         seen = jax.tree.map(lambda x, at=at: np.asarray(x[at]), states)
         assert bool(keeps[at]) == kept, k
         assert np.allclose(seen.position, theta, rtol=0, atol=1e-10), k

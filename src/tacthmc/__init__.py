@@ -4,6 +4,7 @@ Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo and its family
 """
 
 from tacthmc import targets as targets
+from tacthmc import xla as xla
 from tacthmc.bias import AdaptiveBiasingForce as AdaptiveBiasingForce
 from tacthmc.bias import LiteralAdaptiveBiasingForce as LiteralAdaptiveBiasingForce
 from tacthmc.bias import Metadynamics as Metadynamics
@@ -54,8 +55,7 @@ from tacthmc.thermostat import MatrixThermostat as MatrixThermostat
 from tacthmc.thermostat import NoThermostat as NoThermostat
 from tacthmc.thermostat import ScalarThermostat as ScalarThermostat
 from tacthmc.thermostat import TensorThermostat as TensorThermostat
-from tacthmc.xla import prepare as _prepare
 
 __version__ = "0.1.0"
 
-_prepare()
+xla.prepare()
