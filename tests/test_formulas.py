@@ -158,7 +158,7 @@ def test_algorithm_1_to_the_letter(x64):
     sampler = eqx.tree_at(lambda s: s.bias, sampler, tacthmc.LiteralAdaptiveBiasingForce(bins))
     target = tacthmc.potential(lambda x: jnp.sum(0.5 * x**2 + 0.1 * jnp.cos(x)))
     state = sampler.init(jax.random.key(5), jnp.array([0.3, -0.2]))
-    keys = jax.random.split(jax.random.key(6), 1000)
+    keys = jax.random.split(jax.random.key(7), 1000)
     noises = jax.vmap(lambda key: sampler.noise(key, state.position))(keys)
 
     @jax.jit
