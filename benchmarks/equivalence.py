@@ -49,7 +49,12 @@ def judged(reference: np.ndarray, lower: np.ndarray) -> dict[str, Any]:
 
 def main() -> None:
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])
-    found: dict[str, Any] = {"margins": {"mean": MEAN, "sd": SD, "ess": LEAST}}
+    found: dict[str, Any] = {
+        "margins": {"mean": MEAN, "sd": SD, "ess": LEAST},
+        "commands": ["python -m benchmarks.gpu equivalence", "python -m benchmarks.equivalence"],
+        "seeds": {"float32": 0, "lower precision": 7},
+        "machine": json.loads((Path(__file__).parent / "gpu.json").read_text())["machine"],
+    }
     for name, compute in CHOSEN.items():
         traces = [np.load(folder / f"{name}-{kind}.npy") for kind in ("float32", compute)]
         results = [judged(*(t[:, :, k] for t in traces)) for k in range(traces[0].shape[2])]

@@ -256,6 +256,8 @@ def main() -> None:
             "jax": jax.__version__,
             "python": platform.python_version(),
         }
+        results.setdefault("commands", {})[part] = " ".join(["python -m benchmarks.gpu", part])
+        results["seed"] = 0
         options.out.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
 
 

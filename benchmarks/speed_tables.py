@@ -151,7 +151,10 @@ def estimate() -> Table:
     }
     minutes["all 45 runs"] = [sum(m[i] for m in minutes.values()) for i in range(len(COUNTS))]
     rows = tuple((name, *(f"{m:.1f}" for m in found)) for name, found in minutes.items())
-    return Table(("minutes for 15 runs", *(f"{c} chains a program" for c in COUNTS)), rows)
+    return Table(
+        ("minutes for 15 runs", *(f"{c} chain{'s' if c > 1 else ''} a program" for c in COUNTS)),
+        rows,
+    )
 
 
 def equivalence() -> Table:
@@ -185,7 +188,7 @@ def growth() -> Table:
         rows.append(
             (
                 name,
-                f"{first['size']:,g} to {last['size']:,g}",
+                f"{first['size']:,.10g} to {last['size']:,.10g}",
                 f"{1e6 * first['step_seconds']:.3g} to {1e6 * last['step_seconds']:.3g}",
                 f"{case[name]['slope']:.2f}",
             )

@@ -18,6 +18,7 @@ from tacthmc.family import Langevin as Langevin
 from tacthmc.family import Refresh as Refresh
 from tacthmc.integrator import Euler as Euler
 from tacthmc.integrator import Splitting as Splitting
+from tacthmc.matrix_thermostat import MatrixThermostat as MatrixThermostat
 from tacthmc.modes import find_modes as find_modes
 from tacthmc.noise import measure_noise as measure_noise
 from tacthmc.noise import noisy as noisy
@@ -51,7 +52,6 @@ from tacthmc.store.program import NotPortableWarning as NotPortableWarning
 from tacthmc.streamed import HostBatches as HostBatches
 from tacthmc.streamed import streamed as streamed
 from tacthmc.thermostat import DiagonalThermostat as DiagonalThermostat
-from tacthmc.thermostat import MatrixThermostat as MatrixThermostat
 from tacthmc.thermostat import NoThermostat as NoThermostat
 from tacthmc.thermostat import ScalarThermostat as ScalarThermostat
 from tacthmc.thermostat import TensorThermostat as TensorThermostat
