@@ -126,7 +126,7 @@ def flags_after_import(**environment):
 
 def test_the_compilers_limit_is_raised_unless_somebody_set_it():
     assert flags_after_import() == (
-        f"--xla_backend_extra_options={xla.OPTION}={xla.WANTED}",
+        f"--xla_backend_extra_options={xla.OPTION}={xla.WANTED},{xla.NOT_UNROLLED}",
         xla.WANTED,
     )
     assert flags_after_import(TACTHMC_XLA_FLAGS="0") == ("None", xla.DEFAULT)

@@ -4,6 +4,7 @@ Everything here is JAX's own sharding. A mesh has an axis named ``chains``, one 
 ``batch``, or both: ``jax.make_mesh((4, 2), ("chains", "batch"))``.
 """
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
 from typing import Any
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array
 
 CHAINS, BATCH = "chains", "batch"
 
@@ -69,6 +71,25 @@ def spread_examples(batch: Any) -> Any:
     if BATCH not in jax.sharding.get_abstract_mesh().axis_names:
         return batch
     return jax.lax.with_sharding_constraint(batch, PartitionSpec(BATCH))
+
+
+def sum_over_examples(total: Callable[[Any, Any], Array], batch: Any, common: Any) -> Array:
+    """``total(batch, common)``, a sum over a batch's examples.
+
+    On a mesh of the ``batch`` axis alone each device adds up its own examples and they exchange
+    one number, and one gradient. (Left to the compiler, a network's gradient takes twice as long
+    on two cores as on one.) On other meshes the compiler does the spreading.
+    """
+    size = jax.tree.leaves(batch)[0].shape[0]
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.auto_axes != (BATCH,) or size % mesh.shape[BATCH]:
+        return total(batch, common)
+    return jax.shard_map(
+        lambda batch, common: jax.lax.psum(total(batch, common), BATCH),
+        in_specs=(PartitionSpec(BATCH), PartitionSpec()),
+        out_specs=PartitionSpec(),
+        check_vma=False,
+    )(batch, common)
 
 
 def using(mesh: Mesh | None) -> Any:

@@ -21,7 +21,7 @@ from jaxtyping import Array
 from tacthmc import checks
 from tacthmc._typing import Batch, PRNGKey, Scalar
 from tacthmc.batches import Epochs, WithReplacement
-from tacthmc.devices import spread_examples
+from tacthmc.devices import spread_examples, sum_over_examples
 from tacthmc.potential import Potential
 
 
@@ -45,16 +45,18 @@ class DataPotential(Potential):
     def _prior(self, position: Any) -> Scalar:
         return checks.scalar(self.log_prior(position), "log_prior")
 
-    def _log_likelihoods(self, position: Any, examples: Any, model: Any) -> tuple[Array, Any]:
+    def _log_likelihoods(
+        self, likelihood: Callable[..., Any], position: Any, examples: Any, model: Any
+    ) -> tuple[Array, Any]:
         size = jax.tree.leaves(examples)[0].shape[0]
         if not self.batched:
-            return jax.vmap(
-                lambda x: checks.scalar(self.log_likelihood(position, x), "log_likelihood")
-            )(examples), model
+            return jax.vmap(lambda x: checks.scalar(likelihood(position, x), "log_likelihood"))(
+                examples
+            ), model
         if model is None:
-            values = self.log_likelihood(position, examples)
+            values = likelihood(position, examples)
         else:
-            values, new = self.log_likelihood(position, examples, model)
+            values, new = likelihood(position, examples, model)
             model = _like(new, model)
         values = jnp.asarray(values)
         if values.shape != (size,):
@@ -66,10 +68,22 @@ class DataPotential(Potential):
 
     def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
         """Ũ on the examples given (a pytree like the data, with any leading length)."""
-        likelihoods, model = self._log_likelihoods(position, batch, model)
         prior = self._prior(position)
-        scale = self.num_data / likelihoods.shape[0]
-        return -prior - scale * jnp.sum(likelihoods).astype(prior.dtype), model
+        scale = self.num_data / jax.tree.leaves(batch)[0].shape[0]
+        if model is None:
+            # Devices are given arrays; what a position has beside them is the same for all.
+            arrays, rest = eqx.partition((position, self.log_likelihood), eqx.is_array)
+
+            def total(batch: Any, arrays: Any) -> Array:
+                position, likelihood = eqx.combine(arrays, rest)
+                return jnp.sum(self._log_likelihoods(likelihood, position, batch, None)[0])
+
+            sum_of_them = sum_over_examples(total, batch, arrays)
+        else:
+            # What a model's state learns of a batch, it learns of the whole.
+            likelihoods, model = self._log_likelihoods(self.log_likelihood, position, batch, model)
+            sum_of_them = jnp.sum(likelihoods)
+        return -prior - scale * sum_of_them.astype(prior.dtype), model
 
 
 class Posterior(DataPotential):
@@ -107,7 +121,8 @@ class Posterior(DataPotential):
         prior = self._prior(position)
 
         def total_of(examples: Any) -> Array:
-            return jnp.sum(self._log_likelihoods(position, examples, None)[0])
+            likelihoods = self._log_likelihoods(self.log_likelihood, position, examples, None)[0]
+            return jnp.sum(likelihoods)
 
         whole = self.num_data // self.batch_size
         total = jnp.zeros_like(prior)

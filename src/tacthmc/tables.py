@@ -48,7 +48,7 @@ def _many(size: int, batched: Any, table: Any, index: Any, amount: Any) -> Any:
     together = jax.vmap(_masked)
     # Read, written and counted once more for the loop's own memory.
     touched = 3 * full[0].size * full[0].dtype.itemsize
-    spread = jax.sharding.get_abstract_mesh().axis_names
+    spread = jax.sharding.get_abstract_mesh().auto_axes
     if spread or touched > small_loop_bytes() // 2:
         # Chains on several devices would talk across at every turn of a loop over them, and a
         # loop that is not compiled whole costs more than all of the tables.

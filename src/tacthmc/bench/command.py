@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from tacthmc.bench.catalogue import CASES
 from tacthmc.bench.file import read_bench, write_bench
-from tacthmc.bench.machine import Elsewhere, machine, versions
+from tacthmc.bench.machine import Elsewhere, machine, threads, versions
+from tacthmc.cores import one_device
 from tacthmc.store.folder import now
 from tacthmc.studies.study import Numbers, Table
 
@@ -16,6 +19,7 @@ def bench(
     out: Path, only: Sequence[str], quick: bool, repeats: int | None, seed: int, console: Any
 ) -> Path:
     """Measure the cases named (all if none is), and keep what ``out`` has of the others."""
+    _cores_as_devices()
     names = [name for name in CASES if name in only or not only]
     # Read first: a file that is something else is told of before minutes are spent.
     kept = read_bench(out)["cases"] if out.exists() else {}
@@ -56,6 +60,16 @@ def bench(
             )
     console.print(str(out), soft_wrap=True)
     return out
+
+
+def _cores_as_devices() -> None:
+    """Let contestants have a device for each core; a run takes one unless it is told to."""
+    one_device()
+    try:
+        jax.config.update("jax_num_cpu_devices", threads())
+    except RuntimeError:
+        # JAX has computed already, with as many as it has.
+        return
 
 
 def _command(out: Path, only: Sequence[str], quick: bool, repeats: int | None, seed: int) -> str:

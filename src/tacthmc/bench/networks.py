@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import jax
+
 from tacthmc.bench import torch_networks
 from tacthmc.bench.case import Case, number, shown
 from tacthmc.bench.clock import Contestant, Lap, Ready, by_turns, enough, made_ready, ratio, spread
@@ -40,23 +42,34 @@ def measure(config: Config, say: Say) -> Numbers:
         made = problem(name, config.num_data, batch_size, config.seed)
         for chains in config.chains:
             say(f"{name}: {made.dimension:,} parameters, batches of {batch_size}, {chains} chains")
-            ours = f"tact {name} × {chains}"
+            ours = {f"tact {name} × {chains}, devices: {n}": n for n in device_counts()}
             theirs = {f"PyTorch {name} × {chains}, threads: {n}": n for n in thread_counts()}
-            tact = partial(made.driven(chains, config.seed).ready, config.seconds)
+            tact = [
+                Contestant(
+                    who, partial(made.driven(chains, config.seed, count).ready, config.seconds)
+                )
+                for who, count in ours.items()
+            ]
             peers = [
                 Contestant(who, partial(torch_ready, made, chains, count, config))
                 for who, count in theirs.items()
             ]
-            ready, absent = made_ready([Contestant(ours, tact), *peers], say)
+            ready, absent = made_ready([*tact, *peers], say)
             all_of_them = {**by_turns(ready, config.repeats, say), **absent}
             found |= {who: with_milliseconds(result) for who, result in all_of_them.items()}
-            pairs.append(ratio(all_of_them, ours, fastest(all_of_them, theirs)))
+            best = fastest(all_of_them, ours), fastest(all_of_them, theirs)
+            pairs.append(ratio(all_of_them, *best))
     return {"unit": "milliseconds per chain-step", "results": found, "ratios": pairs}
 
 
 def thread_counts() -> list[int]:
     """One, and all: in small networks threads can cost PyTorch more than they give."""
     return sorted({1, threads()})
+
+
+def device_counts() -> list[int]:
+    """One (whose operations may use all cores), and one for every core."""
+    return sorted({1, min(threads(), len(jax.devices()))})
 
 
 def fastest(results: Numbers, among: Iterable[str]) -> str:

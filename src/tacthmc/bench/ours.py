@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+from jax.sharding import Mesh
 
 import tacthmc
 from tacthmc.bench.clock import Lap, Ready, enough
@@ -21,6 +22,8 @@ class Driven:
     init: Any
     chains: int
     seed: int
+    mesh: Mesh | None = None
+    """The cores that it runs on; None: one device, as JAX has it."""
 
     def run(self, steps: int) -> Run:
         """A run of so many steps a chain."""
@@ -33,6 +36,7 @@ class Driven:
             self.chains,
             num_warmup=0,
             progress=False,
+            mesh=self.mesh,
         )
         if run.failures:
             # It stopped early, so that its time is not that of the steps asked for.

@@ -8,8 +8,10 @@ import numpy as np
 
 import tacthmc
 from tacthmc.bench.ours import Driven
+from tacthmc.cores import mesh_of_cores
 from tacthmc.positions import dimension
 from tacthmc.potential import Potential
+from tacthmc.work import HEAVY, gradient_products
 
 SHAPES = {"mlp": ((28, 28), 47), "cnn": ((32, 32, 3), 10), "lstm": ((28, 28), 10)}
 """An image's shape, and how many classes there are."""
@@ -34,10 +36,15 @@ class Problem:
         """The number of parameters."""
         return dimension(self.init)
 
-    def driven(self, chains: int, seed: int) -> Driven:
+    def driven(self, chains: int, seed: int, cores: int = 1) -> Driven:
         """``tact`` with its defaults on it, through ``tacthmc.sample``."""
         sampler = tacthmc.tact_per_datum(LEARNING_RATE, len(self.labels))
-        return Driven(sampler, self.potential, self.init, chains, seed)
+        mesh = mesh_of_cores(chains, self.batch_size, self._heavy, cores)
+        return Driven(sampler, self.potential, self.init, chains, seed, mesh)
+
+    def _heavy(self) -> bool:
+        data = self.potential.init_data(jax.random.key(0))
+        return gradient_products(self.potential, data, self.init, None) >= HEAVY
 
 
 def problem(name: str, num_data: int, batch_size: int, seed: int) -> Problem:

@@ -12,6 +12,7 @@ from jaxtyping import Array
 from tacthmc._typing import Position
 from tacthmc.devices import arranged
 from tacthmc.keys import chain_keys
+from tacthmc.positions import dimension
 from tacthmc.potential import Potential
 from tacthmc.run.chunk import (
     Chain,
@@ -25,8 +26,13 @@ from tacthmc.run.chunk import (
     run_intervals,
     start_chain,
 )
+from tacthmc.run.over_chains import over_chains
 from tacthmc.run.packing import fingerprint, pack, unpack
 from tacthmc.samplers.base import Sampler
+from tacthmc.work import HEAVY, gradient_products
+
+LARGE = 1 << 13
+"""Parameters below which no gradient is heavy enough to be looked at."""
 
 
 def spread_over(axes: Chain, chains: Chain, name: str | None) -> Chain:
@@ -69,49 +75,26 @@ def start_chains(
     return chains, arranged(steps, spmd)
 
 
-LARGE = 1 << 13
-"""Parameters from which on a CPU takes chains one by one, an interval of each: its caches then
-hold the one that it is at, and its matrix products are plain ones.
-"""
+def _in_turn(potential: Potential, chains: Chain, feed: Any, fed_per_chain: bool) -> bool:
+    """Whether a device takes its chains one after the other."""
 
+    def one(tree: Any, axes: int) -> Any:
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[axes:], x.dtype), tree)
 
-def _large(positions: Position) -> bool:
-    size = sum(leaf.size // leaf.shape[0] for leaf in jax.tree.leaves(positions))
-    return jax.default_backend() == "cpu" and size >= LARGE
-
-
-def _over_chains(
-    function: Any, *, in_axes: Any, out_axes: Any, spmd: str | None, one_by_one: bool
-) -> Any:
-    """``vmap``, or the same one chain after the other."""
-    if not one_by_one:
-        return jax.vmap(function, in_axes=in_axes, out_axes=out_axes, spmd_axis_name=spmd)
-
-    def run(*args: Any) -> Any:
-        flat, structure = jax.tree.flatten(args)
-        mapped = jax.tree.leaves(_per_leaf(in_axes, args))
-
-        def one(own: list[Any]) -> Any:
-            each = iter(own)
-            leaves = [next(each) if m else leaf for leaf, m in zip(flat, mapped, strict=True)]
-            return function(*jax.tree.unflatten(structure, leaves))
-
-        results = jax.lax.map(one, [leaf for leaf, m in zip(flat, mapped, strict=True) if m])
-        # What chains have in common comes out the same from each of them.
-        keep = _per_leaf(out_axes, results)
-        return jax.tree.map(lambda x, m: x if m else x[0], results, keep)
-
-    return run
-
-
-def _per_leaf(axes: Any, tree: Any) -> Any:
-    """For each leaf of a tree, whether it has an axis of chains."""
-    return jax.tree.map(
-        lambda axis, part: jax.tree.map(lambda _: axis is not None, part),
-        axes,
-        tree,
+    state, numbers = chains.state, dimension(chains.state.position)
+    if jax.default_backend() != "cpu" or numbers < LARGE * jax.tree.leaves(state)[0].shape[0]:
+        return False
+    # A batch of a feed has axes of intervals and steps before it.
+    data = jax.tree.map(
+        lambda axis, part: one(part, 0 if axis is None else 1),
+        potential.data_axes,
+        chains.data,
         is_leaf=lambda x: x is None,
     )
+    if feed is not None:
+        data = one(feed, 3 if fed_per_chain else 2)
+    model = one(state.model, 1)
+    return gradient_products(potential, data, one(state.position, 1), model) >= HEAVY
 
 
 @partial(eqx.filter_jit, donate="none")
@@ -130,20 +113,23 @@ def run_chunk(
     """Run intervals of every chain."""
     axes = chain_axes(potential)
     arrays, rest, axis = _split(sampler, swept)
-    step = _over_chains(
-        lambda arrays, key, chain, fed: run_interval(
-            eqx.combine(arrays, rest), potential, key, chain, fed, limits, shape
-        ),
-        in_axes=(axis, 0, axes, 0 if fed_per_chain else None),
+    common, whole = eqx.partition((potential, limits), eqx.is_array)
+
+    def one(common: Any, arrays: Any, key: Array, chain: Chain, fed: Any) -> Any:
+        potential, limits = eqx.combine(common, whole)
+        return run_interval(eqx.combine(arrays, rest), potential, key, chain, fed, limits, shape)
+
+    step = over_chains(
+        one,
+        in_axes=(None, axis, 0, axes, 0 if fed_per_chain else None),
         out_axes=(axes, 0, 0),
         spmd=spmd,
-        one_by_one=_large(chains.state.position)
-        and not jax.sharding.get_abstract_mesh().axis_names,
+        in_turn=_in_turn(potential, chains, feed, fed_per_chain),
     )
 
     def interval(i: Array, chains: Chain) -> tuple[Chain, Row, Kept]:
         fed = jax.tree.map(lambda x: x[:, i] if fed_per_chain else x[i], feed)
-        return step(arrays, keys, chains, fed)
+        return step(common, arrays, keys, chains, fed)
 
     chains, filled = run_intervals(interval, chains, limits, shape)
     # Statistics are small, and every process looks at them.

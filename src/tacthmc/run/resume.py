@@ -14,7 +14,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from tacthmc import checks
-from tacthmc.devices import check_batch, checked_mesh, place
+from tacthmc.cores import mesh_of_cores
+from tacthmc.devices import BATCH, check_batch, checked_mesh, place
 from tacthmc.hosts import OtherProcessError, together
 from tacthmc.keys import chain_keys
 from tacthmc.part import PartPotential
@@ -151,6 +152,9 @@ def _resumed_plan(
     given = sampler is not None or potential is not None
     known, potential = _program(folder, sampler, potential)
     plan = replace(_plan(folder, known, potential), num_steps=total)
+    if mesh is None:
+        before = config["mesh"] or {}
+        mesh = mesh_of_cores(plan.num_chains, batch_size(potential), lambda: BATCH in before)
     plan = replace(plan, mesh=checked_mesh(mesh, plan.num_chains))
     if given:
         _check_given(folder, plan, potential)

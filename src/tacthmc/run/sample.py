@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from tacthmc import checks
+from tacthmc.cores import mesh_of_cores
 from tacthmc.devices import check_batch, checked_mesh
 from tacthmc.hosts import together
 from tacthmc.part import part
@@ -25,6 +26,7 @@ from tacthmc.run.result import Run
 from tacthmc.run.session import finished, new_folder, recorded, started
 from tacthmc.run.start import chain_positions, check_start
 from tacthmc.samplers.base import Sampler
+from tacthmc.work import HEAVY, gradient_products
 
 
 def sample(
@@ -73,7 +75,8 @@ def sample(
         checkpoint_seconds: with a store, no more than this is ever computed again.
         checkpoint_steps: the same in steps; both may be given.
         mesh: devices to spread chains (axis ``chains``) and each batch's examples (axis
-            ``batch``) over: ``jax.make_mesh((4, 2), ("chains", "batch"))``.
+            ``batch``) over: ``jax.make_mesh((4, 2), ("chains", "batch"))``. By default one
+            device; on a CPU as many cores as :func:`tacthmc.use_cores` was called for.
         progress: show a live display; by default in a terminal, elsewhere a line a minute.
         callbacks: functions called with a :class:`tacthmc.Snapshot` after each chunk of about
             a second; one that returns True ends the run there.
@@ -112,6 +115,18 @@ def sample(
         potential, init = part(potential, init, sampled)
     whole_potential = potential
     potential, source = without_source(potential)
+    if mesh is None:
+
+        def heavy() -> bool:
+            first = chain_positions(potential, init, num_chains, init_per_chain)
+            position = jax.tree.map(lambda x: x[0], first)
+            # What a model's state learns of a batch, it learns of the whole.
+            if potential.init_model() is not None:
+                return False
+            data = potential.init_data(key)
+            return gradient_products(potential, data, position, None) >= HEAVY
+
+        mesh = mesh_of_cores(num_chains, batch_size(potential), heavy)
     mesh = checked_mesh(mesh, num_chains)
     feeder = None
     if source is not None:

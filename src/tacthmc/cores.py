@@ -1,0 +1,102 @@
+"""Several CPU cores for one run.
+
+JAX sees a CPU as one device, whose cores share the work of single operations: little of a sampler's
+step gains from that, and of a network's gradient less than could be. As a device each, cores run
+chains side by side; of a single chain of a network, each takes its share of the batch.
+
+JAX has to be told before it first computes, so this is asked for: by :func:`use_cores`, or by
+``TACTHMC_CORES=2`` (or ``all``) in the environment when ``tacthmc`` is imported.
+"""
+
+import math
+import os
+from collections.abc import Callable
+
+import jax
+from jax.sharding import Mesh
+
+from tacthmc import checks
+from tacthmc.devices import BATCH, CHAINS
+
+_in_use = 1
+
+
+def use_cores(count: int | None = None) -> int:
+    """Spread runs that name no mesh over CPU cores; call it before JAX first computes.
+
+    Chains are spread as far as their number can be divided; of a run that cannot be divided and
+    whose gradient is a network's, batches are (so that a ``batched`` likelihood sees a part of a
+    batch at a time: it has to treat examples each by itself). The numbers are those of a run on
+    one core, up to rounding.
+
+    Args:
+        count: how many cores; by default all that this process may use.
+
+    Returns:
+        How many there will be. ``jax.devices()`` has as many, too.
+
+    Raises:
+        RuntimeError: if JAX has computed already, with fewer devices.
+
+    >>> import jax
+    >>> use_cores(1) <= len(jax.devices())
+    True
+    """
+    global _in_use
+    if count is None:
+        count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    count = count or 1
+    checks.whole("count", count, 1)
+    try:
+        jax.config.update("jax_num_cpu_devices", count)
+    except RuntimeError:
+        # Too late to change, but not if there are that many.
+        if jax.default_backend() != "cpu" or len(jax.devices()) < count:
+            raise RuntimeError(
+                f"use_cores({count}) comes too late, as JAX has computed already: call it first"
+                " thing, or set TACTHMC_CORES in the environment"
+            ) from None
+    _in_use = count
+    return count
+
+
+def one_device() -> None:
+    """Let runs that name no mesh use one device, whatever was asked for."""
+    global _in_use
+    _in_use = 1
+
+
+def cores_in_use() -> int:
+    """How many cores runs are spread over that name no mesh.
+
+    >>> cores_in_use()
+    1
+    """
+    return _in_use
+
+
+def from_environment() -> None:
+    """What ``TACTHMC_CORES`` asks for."""
+    wanted = os.environ.get("TACTHMC_CORES", "").strip()
+    if wanted in ("", "1"):
+        return
+    if wanted != "all" and not wanted.isdigit():
+        raise ValueError(f"TACTHMC_CORES must be a whole number or 'all'; got {wanted!r}")
+    use_cores(None if wanted == "all" else int(wanted))
+
+
+def mesh_of_cores(
+    num_chains: int,
+    batch_size: int | None,
+    heavy: Callable[[], bool],
+    cores: int | None = None,
+) -> Mesh | None:
+    """The mesh of a run that names none; ``heavy`` says if batches are worth spreading."""
+    cores = _in_use if cores is None else cores
+    if cores == 1 or jax.default_backend() != "cpu" or jax.process_count() > 1:
+        return None
+    ways = max(n for n in range(1, cores + 1) if num_chains % n == 0)
+    axis = CHAINS
+    if ways == 1 and batch_size is not None and heavy():
+        ways, axis = math.gcd(batch_size, cores), BATCH
+    return None if ways == 1 else jax.make_mesh((ways,), (axis,), devices=jax.devices()[:ways])
