@@ -30,6 +30,7 @@ SAMPLERS = {
     "tact-matrix": lambda eta: tacthmc.tact(
         eta, thermostat=tacthmc.MatrixThermostat(), bath_temperature=1.3, keep_every=10
     ),
+    "tact-breathing": lambda eta: tacthmc.tact(eta, centre="mean", keep_every=10),
     "without-thermostat": lambda eta: tacthmc.without_thermostat(eta, keep_every=10),
     "sgnht": lambda eta: tacthmc.sgnht(eta, refresh=tacthmc.Refresh(theta=True), keep_every=10),
     "sghmc": lambda eta: tacthmc.sghmc(eta, noise_estimate=0.5, keep_every=10),
@@ -38,9 +39,20 @@ SAMPLERS = {
     "adam": lambda eta: tacthmc.adam(eta, keep_every=10),
     "momentum-sgd": lambda eta: tacthmc.momentum_sgd(eta, keep_every=10),
     "optimiser": lambda eta: tacthmc.optimiser(RMS, eta, keep_every=10),
+    "replica-exchange": lambda eta: tacthmc.replica_exchange(
+        eta, temperatures=(1, 2, 4), swap_every=3, energy_noise="measured", keep_every=10
+    ),
+    "cyclical": lambda eta: tacthmc.cyclical(eta, cycle_steps=30, explore=0.3, keep_every=10),
+    "restarted": lambda eta: tacthmc.restarted(
+        tacthmc.sgnht(eta, keep_every=10), every=20, start=afresh, burn=5
+    ),
 }
 
 START = {"a": np.array([0.5, -0.3]), "b": np.array([[0.2]])}
+
+
+def afresh(key):
+    return jax.tree.map(lambda x: jax.random.normal(key, x.shape), START)
 
 
 def energy(position):

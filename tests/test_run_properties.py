@@ -70,6 +70,9 @@ def test_run(name):
         ("sgnht", "epochs"),
         ("psgld", "replacement"),
         ("momentum-sgd", "epochs"),
+        ("replica-exchange", "replacement"),
+        ("cyclical", "epochs"),
+        ("restarted", "replacement"),
     ],
 )
 def test_chunks_and_company(name, batches, monkeypatch):

@@ -93,7 +93,7 @@ def _kind(shown: Shown) -> list[Finding]:
             Finding(
                 "look",
                 "The step's bias is not checked",
-                "Langevin dynamics without momentum has no thermostat to compare with theory.",
+                "This sampler has no thermostat to compare with theory.",
                 "Compare with a run at half the step size.",
             )
         ]

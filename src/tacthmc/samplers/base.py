@@ -26,6 +26,11 @@ class Sampler(eqx.Module):
 
     keep_every: eqx.AbstractVar[int]
 
+    @property
+    def gradients_per_step(self) -> int:
+        """How many gradients a step costs: samplers are compared at equal numbers of these."""
+        return 1
+
     @abstractmethod
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> Any:
         """A chain's first state; ``model`` is the potential's model state, where it has one."""
@@ -39,6 +44,10 @@ class Sampler(eqx.Module):
         self, noise: Any, state: Any, potential: Potential, batch: Batch
     ) -> tuple[Any, Info]:
         """One step with these random numbers and this batch."""
+
+    def drawn(self, state: Any) -> Position:
+        """The θ that a state stands for."""
+        return state.position
 
     def step(
         self, key: PRNGKey, state: Any, potential: Potential, batch: Batch
