@@ -3,10 +3,11 @@
 import re
 from pathlib import Path
 
-from benchmarks.speed_tables import TABLES
+from benchmarks import mobility_tables, speed_tables
 from tacthmc.studies.catalogue import STUDIES
 from tacthmc.studies.study import read_results
 
+TABLES = speed_tables.TABLES | mobility_tables.TABLES
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n(?:(?!<!-- )[^\n]*\n)*<!-- end -->")
 

@@ -3,6 +3,7 @@
 Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo and its family, in JAX.
 """
 
+from tacthmc import cores as cores
 from tacthmc import targets as targets
 from tacthmc import xla as xla
 from tacthmc.bias import AdaptiveBiasingForce as AdaptiveBiasingForce
@@ -12,6 +13,7 @@ from tacthmc.bias import NoBias as NoBias
 from tacthmc.bias import well_tempered as well_tempered
 from tacthmc.bias_file import load_bias as load_bias
 from tacthmc.control_variates import control_variates as control_variates
+from tacthmc.cores import use_cores as use_cores
 from tacthmc.coupling import CustomCoupling as CustomCoupling
 from tacthmc.coupling import PowerCoupling as PowerCoupling
 from tacthmc.family import Langevin as Langevin
@@ -35,9 +37,12 @@ from tacthmc.run.resume import OtherVersionWarning as OtherVersionWarning
 from tacthmc.run.resume import load as load
 from tacthmc.run.resume import resume as resume
 from tacthmc.run.sample import sample as sample
+from tacthmc.samplers.cyclical import cyclical as cyclical
 from tacthmc.samplers.optimiser import adam as adam
 from tacthmc.samplers.optimiser import momentum_sgd as momentum_sgd
 from tacthmc.samplers.optimiser import optimiser as optimiser
+from tacthmc.samplers.replica_exchange import replica_exchange as replica_exchange
+from tacthmc.samplers.restarted import restarted as restarted
 from tacthmc.samplers.sghmc import sghmc as sghmc
 from tacthmc.samplers.sgld import psgld as psgld
 from tacthmc.samplers.sgld import sgld as sgld
@@ -59,3 +64,4 @@ from tacthmc.thermostat import TensorThermostat as TensorThermostat
 __version__ = "0.1.0"
 
 xla.prepare()
+cores.from_environment()

@@ -67,6 +67,14 @@ class Bias(eqx.Module):
     def pooled(self, tables: Any) -> Any:
         """One table out of several chains' (a leading axis on each leaf)."""
 
+    def raised(self, table: Any, coupling: Coupling, bath: Number, amount: Number) -> Any:
+        """The table that stands for A + ``bath``·``amount``·log λ instead of A.
+
+        What a sampler knows of A by itself (:mod:`tacthmc.breathing`) is not in its table; in
+        tables that people see, save and start from, it is.
+        """
+        return table
+
     def init(self, dtype: DTypeLike) -> Any:
         """The table to begin with: an empty one, or the one given."""
         empty = self.empty(dtype)
@@ -119,6 +127,10 @@ class FrozenBias(Bias):
     def pooled(self, tables: Any) -> Any:
         """The inner bias's."""
         return self.inner.pooled(tables)
+
+    def raised(self, table: Any, coupling: Coupling, bath: Number, amount: Number) -> Any:
+        """The inner bias's."""
+        return self.inner.raised(table, coupling, bath, amount)
 
 
 class NoBias(Bias):
@@ -238,6 +250,19 @@ class AdaptiveBiasingForce(Bias):
             profile = np.concatenate([profile[:0:-1], profile])
         return FreeEnergy(edges, profile - np.interp(0.0, edges, profile))
 
+    def raised(
+        self, table: MeanEnergies, coupling: Coupling, bath: Number, amount: Number
+    ) -> MeanEnergies:
+        """Ū + amount·Δ(log λ)/Δλ, bin by bin, which integrates to the exact A."""
+        low = 0.0 if coupling.even else -coupling.wall
+        lam = _couplings(coupling, jnp.linspace(low, coupling.wall, self.bins + 1), table.mean)
+        differ = jnp.abs(jnp.diff(lam)) > 1e-4 * lam[1:]
+        slope = jnp.diff(jnp.log(lam)) / jnp.where(differ, jnp.diff(lam), 1)
+        more = amount * jnp.where(differ, slope, 2 / (lam[1:] + lam[:-1]))
+        mean = jnp.where(table.visits > 0, table.mean + more, table.mean)
+        recent = jnp.where(table.seen > 0, table.recent + amount, table.recent)
+        return MeanEnergies(table.visits, mean, table.seen, recent)
+
     def pooled(self, tables: MeanEnergies) -> MeanEnergies:
         """The visit-weighted mean over chains."""
         visits = jnp.sum(tables.visits, axis=0)
@@ -295,6 +320,15 @@ class LiteralAdaptiveBiasingForce(Bias):
         forces = np.asarray(table.force, float)
         profile = np.concatenate([[0.0], np.cumsum(forces * np.diff(edges))])
         return FreeEnergy(edges, profile - np.interp(0.0, edges, profile))
+
+    def raised(
+        self, table: LiteralForces, coupling: Coupling, bath: Number, amount: Number
+    ) -> LiteralForces:
+        """Each bin's force + T·amount·Δ(log λ)/Δξ."""
+        edges = jnp.linspace(-coupling.wall, coupling.wall, self.bins + 1)
+        steps = jnp.diff(jnp.log(_couplings(coupling, edges, table.force)))
+        width = (2 * jnp.asarray(coupling.wall) / self.bins).astype(steps.dtype)
+        return LiteralForces(table.force + bath * amount * steps / width, table.steps)
 
     def pooled(self, tables: LiteralForces) -> LiteralForces:
         """The mean over chains."""
@@ -377,6 +411,15 @@ class Metadynamics(Bias):
         profile = -factor * np.asarray(table, float)
         return FreeEnergy(centres, profile - np.interp(0.0, centres, profile))
 
+    def raised(
+        self, table: Float[Array, " bins"], coupling: Coupling, bath: Number, amount: Number
+    ) -> Float[Array, " bins"]:
+        """V − T·amount·log λ at the bins' centres, less T/ΔT of it if well-tempered."""
+        edges = jnp.linspace(-coupling.wall, coupling.wall, self.bins + 1)
+        lam = _couplings(coupling, (edges[1:] + edges[:-1]) / 2, table)
+        factor = 1.0 if self.boost is None else 1.0 + bath / self.boost
+        return table - bath * amount * jnp.log(lam) / factor
+
     def pooled(self, tables: Float[Array, "chains bins"]) -> Float[Array, " bins"]:
         """The mean over chains."""
         return jnp.mean(tables, axis=0)
@@ -391,6 +434,12 @@ def well_tempered(
     10.0
     """
     return Metadynamics(bins, height, boost, spread)
+
+
+def _couplings(coupling: Coupling, places: Array, like: Array) -> Array:
+    """λ at each place."""
+    places = places.astype(like.dtype)
+    return jax.vmap(lambda xi: coupling.value_and_slope(xi)[0])(places)
 
 
 def _bin(place: Scalar, low: Any, high: Any, bins: int) -> Int[Array, ""]:

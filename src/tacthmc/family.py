@@ -5,6 +5,7 @@ parts out gives the baselines: no coupling is SGNHT, no thermostat the paper's a
 neither is SGHMC.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from jaxtyping import Array
 from tacthmc import checks
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate, Scalar
 from tacthmc.bias import Bias, NoBias
+from tacthmc.breathing import recentred, widened
 from tacthmc.coupling import Coupling
 from tacthmc.integrator import Integrator, Moved, Parts, Settings, Splitting, StepNoise
 from tacthmc.positions import checked, dimension, normals, scalar_dtype, spread
@@ -22,7 +24,7 @@ from tacthmc.potential import Potential
 from tacthmc.rates import rate_at
 from tacthmc.samplers.base import Sampler
 from tacthmc.state import Info, State, Tempering
-from tacthmc.thermostat import Conditions, ScalarThermostat, Thermostat
+from tacthmc.thermostat import Conditions, ScalarThermostat, SeparableThermostat, Thermostat
 
 
 class Refresh(NamedTuple):
@@ -64,6 +66,7 @@ class Langevin(Sampler):
     noise_estimate: Any
     keep_within: Number
     xi_speed_limit: Number | None
+    centre: Any
     keep_every: int = eqx.field(static=True)
     refresh: Refresh = eqx.field(static=True)
 
@@ -86,6 +89,7 @@ class Langevin(Sampler):
         keep_within: Number = 1.0,
         refresh: Refresh | None = None,
         xi_speed_limit: Number | None = None,
+        centre: Any = None,
     ):
         """Join the parts; see :func:`tacthmc.tact` for each argument's meaning."""
         checks.positive("step_size", step_size)
@@ -123,6 +127,11 @@ class Langevin(Sampler):
         self.keep_every, self.keep_within = keep_every, keep_within
         self.refresh = Refresh() if refresh is None else refresh
         self.xi_speed_limit = xi_speed_limit
+        self.centre = _checked_centre(centre, coupling, integrator, thermostat)
+        if centre is not None and (callable(step_size) or callable(noise)):
+            raise ValueError("centre needs a step_size and a noise that are numbers, not schedules")
+        if centre is not None and noise_estimate is not None:
+            raise ValueError("centre and noise_estimate do not go together: use a thermostat")
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> State:
         """θ as given, ξ = 0, momenta from their law N(0, ηT/m), thermostats at c/T."""
@@ -140,9 +149,39 @@ class Langevin(Sampler):
                 xi=jnp.zeros((), dtype),
                 momentum=extra[0] * jnp.sqrt(now.xi.eta * now.xi.bath),
                 thermostat=self.xi_thermostat.init(jnp.zeros((), dtype), now.xi_c / now.xi.bath),
-                bias=self.bias.init(dtype),
+                bias=self._first_table(position, now),
+                **self._centred(position, dtype),
             )
         return State(position, momentum, thermostat, tempering, jnp.zeros((), int), model, settled)
+
+    def _first_table(self, position: Position, now: Settings) -> Any:
+        table = self.bias.init(scalar_dtype(position))
+        if self.centre is None or self.bias.table is None:
+            return table
+        assert self.coupling is not None
+        # What breathing takes off by itself is not the bias's.
+        return self.bias.raised(table, self.coupling, now.xi.bath, -self.known_part(position))
+
+    def known_part(self, position: Position) -> float:
+        """The factor of T·log λ in the free energy that no bias has to learn: D/2, or none."""
+        return 0.0 if self.centre is None else 0.5 * dimension(position)
+
+    def _centred(self, position: Position, dtype: Any) -> dict[str, Any]:
+        if self.centre is None:
+            return {}
+        if isinstance(self.centre, str):
+            # A copy, as the thermostat's mean is.
+            return {"centre": jax.tree.map(jnp.copy, position), "visits": jnp.zeros((), dtype)}
+        return {"centre": spread(self.centre, position, "centre", whole=True)}
+
+    def drawn(self, state: State) -> Position:
+        """θ, which is not what moves where coordinates breathe."""
+        tempering = state.tempering
+        if tempering is None or tempering.centre is None:
+            return state.position
+        assert self.coupling is not None
+        own = self.coupling.value_and_slope(tempering.xi)[0]
+        return widened(state.position, tempering.centre, own)
 
     def noise(self, key: PRNGKey, position: Position) -> StepNoise:
         """Standard normals for the kick, and for fresh momenta where they are used."""
@@ -172,7 +211,7 @@ class Langevin(Sampler):
             assert self.coupling is not None
             unit = self.coupling.on_plateau(moved.decisive_xi, self.keep_within)
         due = jax.lax.rem(state.step, jnp.asarray(self.keep_every, state.step.dtype)) == 0
-        state = self._refreshed(state, now, noise, due, unit)
+        state = self._recentred(self._refreshed(state, now, noise, due, unit))
         return state, self._info(state, now, moved, unit, unit & due)
 
     def settings(self, step: Array, position: Position) -> Settings:
@@ -227,6 +266,15 @@ class Langevin(Sampler):
             state = eqx.tree_at(_xi_momentum, state, momentum)
         return state
 
+    def _recentred(self, state: State) -> State:
+        tempering = state.tempering
+        if tempering is None or tempering.visits is None:
+            return state
+        assert self.coupling is not None
+        here = self.coupling.on_plateau(tempering.xi)
+        centre, visits = recentred(tempering.centre, state.position, tempering.visits, here)
+        return replace(state, tempering=replace(tempering, centre=centre, visits=visits))
+
     def _info(self, state: State, now: Settings, moved: Moved, unit: Array, keep: Array) -> Info:
         energy = moved.energy
         info = Info(
@@ -247,6 +295,25 @@ class Langevin(Sampler):
             xi_thermostat=self.xi_thermostat.level(state.tempering.thermostat),
             hot=self.coupling.is_hot(xi),
         )
+
+
+def _checked_centre(
+    centre: Any, coupling: Coupling | None, integrator: Integrator, thermostat: Thermostat
+) -> Any:
+    if centre is None:
+        return None
+    if isinstance(centre, str) and centre != "mean":
+        raise ValueError(f'centre must be None, "mean" or a position; got {centre!r}')
+    if coupling is None:
+        raise ValueError("centre is for tempered samplers: without a coupling nothing breathes")
+    if not isinstance(integrator, Splitting):
+        raise ValueError("centre needs the splitting integrator; Euler() is Algorithm 1 as it is")
+    if not isinstance(thermostat, SeparableThermostat):
+        raise ValueError(
+            "centre needs a thermostat that damps each coordinate by itself; got"
+            f" {type(thermostat).__name__}"
+        )
+    return centre
 
 
 def _over(heat: Scalar, scale: Scalar) -> Scalar:

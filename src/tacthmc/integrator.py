@@ -1,6 +1,7 @@
 """One step of the dynamics: Algorithm 1 to the letter, or a symmetric splitting."""
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,11 +11,12 @@ from jaxtyping import Array
 
 from tacthmc._typing import Batch, Position, Scalar
 from tacthmc.bias import Bias, Seen
+from tacthmc.breathing import calm_energy, crossed, crossing, widened
 from tacthmc.coupling import Coupling
 from tacthmc.positions import spread, sum_of_squares, total
 from tacthmc.potential import Potential
 from tacthmc.state import State, Tempering
-from tacthmc.thermostat import Conditions, Stroke, Thermostat
+from tacthmc.thermostat import Conditions, SeparableThermostat, Stroke, Thermostat
 
 
 class Parts(eqx.Module):
@@ -182,11 +184,16 @@ class Splitting(Integrator):
         batch: Batch,
     ) -> Moved:
         """One step."""
+        if state.tempering is not None and state.tempering.centre is not None:
+            state = _shared_friction(parts, now, state)
         position, tempering = _moved(state.position, state.momentum), state.tempering
         if tempering is not None:
             tempering = _half_drift(parts, tempering)
         lam, slope = _coupling(parts, now, tempering)
-        energy, gradient, model = potential.evaluate(position, batch, state.model)
+        theta, centre = position, None if tempering is None else tempering.centre
+        if centre is not None:
+            theta, lam = _breathing(now, position, centre, lam)
+        energy, gradient, model = potential.evaluate(theta, batch, state.model)
         energy = energy.astype(lam.dtype)
         kick = _kick(parts, now, noise, gradient, lam)
         thermostat, mass, old, weight = parts.thermostat, now.mass, state.momentum, lam**2
@@ -200,7 +207,10 @@ class Splitting(Integrator):
         position = _moved(position, r)
         decisive = felt_xi = None
         if tempering is not None:
-            tempering = self._tempering(parts, now, noise, tempering, energy, slope)
+            felt_energy = energy
+            if centre is not None:
+                felt_energy = calm_energy(energy, gradient, theta, centre)
+            tempering = self._tempering(parts, now, noise, tempering, felt_energy, slope)
             decisive, felt_xi = tempering.xi, tempering.momentum
         after = State(position, r, z, tempering, state.step + 1, model, settled)
         return Moved(after, energy, felt, felt_xi, decisive)
@@ -220,7 +230,7 @@ class Splitting(Integrator):
         kick, bias = _xi_kick(parts, now, noise, old, energy, slope)
         r = damp(damp(old.momentum) + kick)
         z = thermostat.advance(z, r, one, now.xi, half)
-        return _half_drift(parts, Tempering(old.xi, r, z, bias))
+        return _half_drift(parts, replace(old, momentum=r, thermostat=z, bias=bias))
 
 
 def _averaged(mean: Any, z: Any, step: Array) -> Any:
@@ -278,6 +288,46 @@ def _xi_kick(
     return kick, parts.bias.update(old.bias, seen, parts.coupling)
 
 
+def _breathing(
+    now: Settings, position: Position, centre: Position, lam: Scalar
+) -> tuple[Position, Scalar]:
+    """θ, and what the force's noise is multiplied by: T·λ·∂θ/∂φ."""
+    own = lam / now.theta.bath
+    return widened(position, centre, own), lam * jax.lax.rsqrt(own)
+
+
+def _shared_friction(parts: Parts, now: Settings, state: State) -> State:
+    """The friction that φ and ξ share (:mod:`tacthmc.breathing`), for a whole step.
+
+    Between steps, where θ and its momentum are of the same time and so uncorrelated: taken at
+    half a step it would have a mean, a force on ξ of order D that no bias knows of.
+    """
+    tempering, thermostat = state.tempering, parts.thermostat
+    assert tempering is not None
+    assert isinstance(thermostat, SeparableThermostat)
+    lam, slope = _coupling(parts, now, tempering)
+    theta, a = _breathing(now, state.position, tempering.centre, lam)
+    away = jax.tree.map(jnp.subtract, theta, tempering.centre)
+    # What is injected moves φ alone.
+    injected = now.c / now.theta.bath
+    friction = jax.tree.map(
+        lambda z: jnp.maximum(z - injected.astype(z.dtype), 0),
+        thermostat.per_leaf(state.settled, theta),
+    )
+    ratio = jnp.sqrt(now.xi.eta / now.theta.eta)
+    shapes = now.mass, thermostat.weights(now.mass)
+    joined = crossing(friction, a, slope, away, ratio, shapes)
+    heat = now.theta.eta * now.theta.bath
+    scale = jax.tree.map(lambda m: jnp.sqrt(heat.astype(m.dtype) / m), now.mass)
+    scales = scale, jnp.sqrt(now.xi.eta * now.theta.bath)
+    r, r_xi = crossed(joined, state.momentum, tempering.momentum, scales)
+    # A schedule of ξ's may stand still.
+    moves = now.xi.eta > 0
+    r = jax.tree.map(lambda new, old: jnp.where(moves, new, old), r, state.momentum)
+    r_xi = jnp.where(moves, r_xi, tempering.momentum)
+    return replace(state, momentum=r, tempering=replace(tempering, momentum=r_xi))
+
+
 def _moved(position: Position, r: Position) -> Position:
     return jax.tree.map(lambda x, r: x + 0.5 * r, position, r)
 
@@ -285,4 +335,4 @@ def _moved(position: Position, r: Position) -> Position:
 def _half_drift(parts: Parts, tempering: Tempering) -> Tempering:
     assert parts.coupling is not None
     xi, r = parts.coupling.reflect(tempering.xi + 0.5 * tempering.momentum, tempering.momentum)
-    return Tempering(xi, r, tempering.thermostat, tempering.bias)
+    return replace(tempering, xi=xi, momentum=r)

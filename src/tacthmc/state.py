@@ -15,6 +15,10 @@ class Tempering(eqx.Module):
     momentum: Scalar
     thermostat: Any
     bias: Any
+    centre: Any = None
+    """μ, where coordinates breathe (:mod:`tacthmc.breathing`): then ``position`` is φ."""
+    visits: Any = None
+    """Steps on the plateau that μ was learnt from; None where it is fixed."""
 
 
 class State(eqx.Module):

@@ -152,13 +152,16 @@ def run_interval(
     """
     chain, row = _interval(sampler, potential, key, chain, fed)
     keep = (row.keep | shape.keep_all) & row.finite & (row.step > limits.num_warmup)
-    return chain, row._replace(keep=keep), _kept(potential, chain, shape)
+    return chain, row._replace(keep=keep), _kept(sampler, potential, chain, shape)
 
 
-def _kept(potential: Potential, chain: Chain, shape: Shape) -> Kept:
+def _kept(sampler: Sampler, potential: Potential, chain: Chain, shape: Shape) -> Kept:
     state = chain.state
-    energy = potential.energy(state.position) if shape.keep_all else None
-    return Kept(state.position, state.model, energy)
+    if not shape.keep_all:
+        # Only what is at unit temperature counts, where θ is what moves.
+        return Kept(state.position, state.model, None)
+    theta = sampler.drawn(state)
+    return Kept(theta, state.model, potential.energy(theta))
 
 
 def _interval(

@@ -21,6 +21,7 @@ from tacthmc.noise import measure_noise
 from tacthmc.part import PartPotential
 from tacthmc.positions import leaf_names, scalar_names
 from tacthmc.potential import Potential, innermost
+from tacthmc.run.evidence import EvidenceRatio, Profile, evidence_ratio
 from tacthmc.run.exchange import export, open_store
 from tacthmc.run.failure import Failure
 from tacthmc.run.record import Record
@@ -267,8 +268,11 @@ class Run:
 
     @cached_property
     def round_trips(self) -> np.ndarray:
-        """Each chain's number of journeys plateau → next to a wall → plateau."""
-        if not self.tempered:
+        """Each chain's number of journeys plateau → next to a wall → plateau.
+
+        Of replica exchange: those of one of its replicas, coldest → hottest → coldest.
+        """
+        if "round_trips" not in self.trace:
             return np.zeros(self.num_chains, int)
         return np.where(self._usable(), self.trace["round_trips"], 0).sum(axis=1)
 
@@ -366,14 +370,46 @@ class Run:
             sound = np.array([c for c in range(self.num_chains) if c not in failed], int)
             if not sound.size:
                 raise ValueError("no chain stayed finite: there is no bias to show")
-            return sampler.bias.pooled(jax.tree.map(lambda table: table[sound], tables))
-        return jax.tree.map(lambda table: table[chain], tables)
+            table = sampler.bias.pooled(jax.tree.map(lambda table: table[sound], tables))
+        else:
+            table = jax.tree.map(lambda table: table[chain], tables)
+        known = sampler.known_part(self._one_position(chain or 0))
+        bath = float(sampler.bath_temperature)
+        return sampler.bias.raised(table, sampler.coupling, bath, known) if known else table
 
     def free_energy(self, chain: int | None = None) -> FreeEnergy:
         """The free-energy profile A(ξ) that the bias stands for."""
         sampler = self.tempered_sampler(chain or 0)
         bath = float(sampler.bath_temperature)
         return sampler.bias.free_energy(self.bias_table(chain), sampler.coupling, bath)
+
+    def log_evidence_ratio(self, temperature: float | None = None) -> EvidenceRatio:
+        """log Z(1/temperature) − log Z(1) with Z(λ) = ∫exp(−λU), by thermodynamic integration.
+
+        From each chain's bias (:mod:`tacthmc.run.evidence`), so with warm-up in it: a long run's
+        error is the one given, over chains, and a short one's is larger. By default at the
+        hottest temperature.
+        """
+        failed = {failure.chain for failure in self.failures}
+        sound = [c for c in range(self.num_chains) if c not in failed]
+        if not sound:
+            raise ValueError("no chain stayed finite: there is no bias to integrate")
+        profiles = [self._profile(chain) for chain in sound]
+        independent = self.tempered_sampler().bias.table is None
+        return evidence_ratio(profiles, temperature, independent)
+
+    def _profile(self, chain: int) -> Profile:
+        sampler = self.tempered_sampler(chain)
+        return Profile(
+            energy=self.free_energy(chain),
+            table=self.bias_table(chain),
+            coupling=sampler.coupling,
+            bath=float(sampler.bath_temperature),
+            known=sampler.known_part(self._one_position(chain)),
+        )
+
+    def _one_position(self, chain: int) -> Any:
+        return jax.tree.map(lambda x: x[chain], self.state.position)
 
     def save_bias(self, path: str | Path, chain: int | None = None) -> None:
         """Write the bias to a file that :func:`tacthmc.load_bias` reads."""

@@ -29,6 +29,7 @@ def tact(
     keep_within: Number = 1.0,
     refresh: Refresh | None = None,
     xi_speed_limit: Number | None = None,
+    centre: Any = None,
 ) -> Langevin:
     r"""Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo.
 
@@ -92,6 +93,9 @@ def tact(
         keep_within: keep only where |ξ| ≤ keep_within·ξ0.
         refresh: which momenta are redrawn at every K-th step; none by default.
         xi_speed_limit: redraw r_ξ whenever |r_ξ| reaches this (the authors use 0.25).
+        centre: "mean" lets θ widen about the plateau's mean as ξ heats, which keeps ξ moving in
+            high dimension (:mod:`tacthmc.breathing`); a position (or a number for all of it)
+            fixes the centre; None is the paper's form.
 
     Rates may be schedules: functions of the step count.
 
@@ -121,6 +125,7 @@ def tact(
         keep_within=keep_within,
         refresh=refresh,
         xi_speed_limit=xi_speed_limit,
+        centre=centre,
     )
 
 
