@@ -135,7 +135,7 @@ def test_finite_and_sane_at_a_large_step():
 
 def test_euler_has_the_known_bias_and_no_other():
     euler = tacthmc.tact(step_size=ETA, noise=NOISE, integrator=tacthmc.Euler())
-    run = run_from_one_mode(euler, 2_000_000)
+    run = run_from_one_mode(euler, 6_000_000)
     draws = run.draws[..., 0]
     modes = modes_of(draws)
     for k, weight in enumerate(WEIGHTS):
