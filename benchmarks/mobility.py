@@ -177,7 +177,7 @@ def main() -> None:
             made = (run.num_steps - run.num_warmup) * sampler.gradients_per_step
             row = {"method": name, "dimension": dimension, "noise": args.noise}
             row |= {"step_size": args.step_size, "gradients": args.gradients}
-            row |= {**summary(run, target, made)}
+            row |= summary(run, target, made)
             row["seconds"] = round(time.perf_counter() - begun, 1)
             file["rows"].append(row)
             shown = {k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}

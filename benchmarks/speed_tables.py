@@ -12,12 +12,12 @@ NETWORKS = ("mlp", "cnn", "lstm")
 COUNTS = (1, 8, 32, 128)
 PRECISION = {"mlp": "tf32", "cnn": "tf32", "lstm": "bfloat16"}
 EPOCH_STEPS = {"mlp": 112_800 / 128, "cnn": 50_000 / 64, "lstm": 60_000 / 64}
-# Multiplications and additions of a chain-step: three products forward and backward, less the
-# first layer's gradient of the images.
 PARAMETERS = {"mlp": 83_247, "cnn": 106_278, "lstm": 89_290}
 MOVED = 24
 """Bytes that a step has to move for each parameter: parameter, momentum and gradient, once in and
 once out."""
+# Multiplications and additions of a chain-step: three products forward and backward, less the
+# first layer's gradient of the images.
 GFLOP = {"mlp": 0.044, "cnn": 0.38, "lstm": 0.81}
 
 

@@ -1,9 +1,5 @@
 """Several cores for one run, and what decides how they are used."""
 
-import os
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +8,7 @@ import pytest
 import tacthmc
 from tacthmc import cores, models
 from tacthmc.work import gradient_products, products
+from tests.fresh import fresh
 
 CHILD = """
 import jax, jax.numpy as jnp, numpy as np, tacthmc
@@ -29,16 +26,7 @@ print(*run.trace["energy"][:, :3].ravel())
 
 
 def child(**environment):
-    plain = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD],
-        env={**plain, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    counts, devices, energies = done.stdout.splitlines()
+    counts, devices, energies = fresh(CHILD, **environment).splitlines()
     return counts, int(devices), np.array(energies.split(), float)
 
 

@@ -1,9 +1,5 @@
 """What is done differently for speed gives what the plain way gives."""
 
-import os
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +11,7 @@ from tacthmc.curvature import largest_curvature
 from tacthmc.models.predictions import averaged
 from tacthmc.run import chains as chains_module
 from tacthmc.run.chunk import block_steps
+from tests.fresh import fresh
 
 
 def test_tables_of_many_chains_by_a_loop_or_a_mask():
@@ -112,15 +109,7 @@ def test_curvature_of_a_model_without_a_forward_derivative():
 def flags_after_import(**environment):
     """XLA_FLAGS, and the limit in force, in a process that imports tacthmc."""
     code = "import os, tacthmc.xla as x; print(os.environ.get('XLA_FLAGS'), x.small_loop_bytes())"
-    plain = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "TACTHMC_XLA_FLAGS")}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**plain, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    *flags, limit = done.stdout.split()
+    *flags, limit = fresh(code, **environment).split()
     return " ".join(flags), int(limit)
 
 

@@ -71,10 +71,17 @@ def calm_energy(energy: Scalar, gradient: Position, theta: Position, centre: Pos
     return energy - 0.5 * virial.astype(energy.dtype)
 
 
-def recentred(centre: Position, position: Position, visits: Scalar, here: Array) -> Any:
+def recentred(
+    centre: Position, position: Position, visits: Scalar, here: Array
+) -> tuple[Position, Scalar]:
     """μ and the count after one more step, which is on the plateau or not (``here``).
 
     Step n has the weight 2/(n + 1), so that the n-th counts n times as much as the first.
+
+    >>> import jax.numpy as jnp
+    >>> centre, visits = recentred(jnp.array(5.0), jnp.array(1.0), jnp.array(0.0), jnp.array(True))
+    >>> float(centre), float(visits)
+    (1.0, 1.0)
     """
     counted = visits + here.astype(visits.dtype)
     rate = jnp.where(here, 2 / (counted + 1), 0)

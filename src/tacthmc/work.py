@@ -54,6 +54,11 @@ def _inside(value: Any) -> list[int]:
     return []
 
 
+def heavy(potential: Potential, data: Any, position: Any, model: Any) -> bool:
+    """Whether one step's gradient has so many multiplications."""
+    return gradient_products(potential, data, position, model) >= HEAVY
+
+
 def gradient_products(potential: Potential, data: Any, position: Any, model: Any) -> int:
     """Multiplications of one step's energy and gradient, of one chain.
 

@@ -29,7 +29,7 @@ from tacthmc.run.chunk import (
 from tacthmc.run.over_chains import over_chains
 from tacthmc.run.packing import fingerprint, pack, unpack
 from tacthmc.samplers.base import Sampler
-from tacthmc.work import HEAVY, gradient_products
+from tacthmc.work import heavy
 
 LARGE = 1 << 13
 """Parameters below which no gradient is heavy enough to be looked at."""
@@ -84,7 +84,6 @@ def _in_turn(potential: Potential, chains: Chain, feed: Any, fed_per_chain: bool
     state, numbers = chains.state, dimension(chains.state.position)
     if jax.default_backend() != "cpu" or numbers < LARGE * jax.tree.leaves(state)[0].shape[0]:
         return False
-    # A batch of a feed has axes of intervals and steps before it.
     data = jax.tree.map(
         lambda axis, part: one(part, 0 if axis is None else 1),
         potential.data_axes,
@@ -92,9 +91,9 @@ def _in_turn(potential: Potential, chains: Chain, feed: Any, fed_per_chain: bool
         is_leaf=lambda x: x is None,
     )
     if feed is not None:
+        # A batch of a feed has axes of intervals and steps before it.
         data = one(feed, 3 if fed_per_chain else 2)
-    model = one(state.model, 1)
-    return gradient_products(potential, data, one(state.position, 1), model) >= HEAVY
+    return heavy(potential, data, one(state.position, 1), one(state.model, 1))
 
 
 @partial(eqx.filter_jit, donate="none")

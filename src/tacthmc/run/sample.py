@@ -26,7 +26,7 @@ from tacthmc.run.result import Run
 from tacthmc.run.session import finished, new_folder, recorded, started
 from tacthmc.run.start import chain_positions, check_start
 from tacthmc.samplers.base import Sampler
-from tacthmc.work import HEAVY, gradient_products
+from tacthmc.work import heavy
 
 
 def sample(
@@ -117,16 +117,14 @@ def sample(
     potential, source = without_source(potential)
     if mesh is None:
 
-        def heavy() -> bool:
+        def worth_spreading() -> bool:
             first = chain_positions(potential, init, num_chains, init_per_chain)
-            position = jax.tree.map(lambda x: x[0], first)
             # What a model's state learns of a batch, it learns of the whole.
-            if potential.init_model() is not None:
-                return False
-            data = potential.init_data(key)
-            return gradient_products(potential, data, position, None) >= HEAVY
+            return potential.init_model() is None and heavy(
+                potential, potential.init_data(key), jax.tree.map(lambda x: x[0], first), None
+            )
 
-        mesh = mesh_of_cores(num_chains, batch_size(potential), heavy)
+        mesh = mesh_of_cores(num_chains, batch_size(potential), worth_spreading)
     mesh = checked_mesh(mesh, num_chains)
     feeder = None
     if source is not None:
