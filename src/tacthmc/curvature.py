@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,11 +27,34 @@ def largest_curvature(
     >>> round(largest_curvature(jax.random.key(0), target, jnp.zeros(2)), 3)
     9.0
     """
-    start, rest = jax.random.split(key)
-    vector, _ = normals(start, position)
+    one = jax.tree.map(lambda x: jnp.asarray(x)[None], position)
+    return float(largest_curvatures(key, potential, one, iterations)[0])
+
+
+def largest_curvatures(
+    key: PRNGKey, potential: Potential, positions: Position, iterations: int = 30
+) -> np.ndarray:
+    """:func:`largest_curvature` at each of a stack of positions."""
+    try:
+        sizes = _sizes(key, potential, positions, iterations, _derivative)
+    except (TypeError, NotImplementedError, AssertionError):
+        # Models with a gradient of their own (jax.custom_vjp, a kernel in Pallas) have no forward
+        # derivative; each way to say so is JAX's.
+        sizes = _sizes(key, potential, positions, iterations, _difference)
+    # The last half, since batches differ.
+    return np.median(np.asarray(sizes, float)[:, iterations // 2 :], axis=1)
+
+
+@eqx.filter_jit
+def _sizes(
+    key: PRNGKey, potential: Potential, positions: Position, iterations: int, along: Any
+) -> Any:
     model = potential.init_model()
 
-    def sizes_by(along: Any) -> Any:
+    def at(position: Position) -> Any:
+        start, rest = jax.random.split(key)
+        vector, _ = normals(start, position)
+
         def step(vector: Position, key: PRNGKey) -> tuple[Position, Any]:
             batch = potential.batch(key, position)
 
@@ -40,17 +64,9 @@ def largest_curvature(
             curved = along(gradient, position, _normalised(vector))
             return curved, _norm(curved)
 
-        keys = jax.random.split(rest, iterations)
-        return jax.jit(lambda v, keys: jax.lax.scan(step, v, keys)[1])(vector, keys)
+        return jax.lax.scan(step, vector, jax.random.split(rest, iterations))[1]
 
-    try:
-        sizes = sizes_by(_derivative)
-    except (TypeError, NotImplementedError, AssertionError):
-        # Models with a gradient of their own (jax.custom_vjp, a kernel in Pallas) have no forward
-        # derivative; each way to say so is JAX's.
-        sizes = sizes_by(_difference)
-    # The last half, since batches differ.
-    return float(np.median(np.asarray(sizes)[iterations // 2 :]))
+    return jax.lax.map(at, positions)
 
 
 def first_step_size(key: PRNGKey, potential: Potential, position: Position) -> float:
@@ -70,8 +86,8 @@ def first_step_size(key: PRNGKey, potential: Potential, position: Position) -> f
     return SHARE / curvature
 
 
-STEP = 1e-2
-"""How far to either side differences are taken, along a vector of length 1."""
+STEP = 1e-3
+"""How far to either side differences are taken, as a share of the position's own length."""
 
 
 def _derivative(gradient: Any, position: Position, along: Position) -> Position:
@@ -79,11 +95,13 @@ def _derivative(gradient: Any, position: Position, along: Position) -> Position:
 
 
 def _difference(gradient: Any, position: Position, along: Position) -> Position:
+    length = _norm(position)
+    step = STEP * jnp.where(length > 0, length, 1)
     ahead, behind = (
-        gradient(jax.tree.map(lambda x, v, s=sign: x + s * STEP * v, position, along))
-        for sign in (1, -1)
+        gradient(jax.tree.map(lambda x, v, s=s: x + (s * step).astype(x.dtype) * v, position, along))
+        for s in (1, -1)
     )
-    return jax.tree.map(lambda a, b: (a - b) / (2 * STEP), ahead, behind)
+    return jax.tree.map(lambda a, b: (a - b) / (2 * step).astype(a.dtype), ahead, behind)
 
 
 def _norm(tree: Position) -> Any:

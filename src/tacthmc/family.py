@@ -18,6 +18,7 @@ from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate, Scalar
 from tacthmc.bias import Bias, NoBias
 from tacthmc.breathing import recentred, widened
 from tacthmc.coupling import Coupling
+from tacthmc.frame import Frame, FramedPotential
 from tacthmc.integrator import Integrator, Moved, Parts, Settings, Splitting, StepNoise
 from tacthmc.positions import checked, dimension, normals, scalar_dtype, spread
 from tacthmc.potential import Potential
@@ -67,6 +68,9 @@ class Langevin(Sampler):
     keep_within: Number
     xi_speed_limit: Number | None
     centre: Any
+    frame: Frame | None
+    tuning: Any
+    """What a warm-up chose and why (:class:`tacthmc.Tuning`); None for numbers given by hand."""
     keep_every: int = eqx.field(static=True)
     refresh: Refresh = eqx.field(static=True)
 
@@ -90,6 +94,7 @@ class Langevin(Sampler):
         refresh: Refresh | None = None,
         xi_speed_limit: Number | None = None,
         centre: Any = None,
+        frame: Frame | None = None,
     ):
         """Join the parts; see :func:`tacthmc.tact` for each argument's meaning."""
         checks.positive("step_size", step_size)
@@ -126,7 +131,9 @@ class Langevin(Sampler):
         self.integrator, self.noise_estimate = integrator, noise_estimate
         self.keep_every, self.keep_within = keep_every, keep_within
         self.refresh = Refresh() if refresh is None else refresh
-        self.xi_speed_limit = xi_speed_limit
+        if frame is not None:
+            checks.instance("frame", frame, Frame, "a tacthmc.Frame")
+        self.xi_speed_limit, self.frame, self.tuning = xi_speed_limit, frame, None
         self.centre = _checked_centre(centre, coupling, integrator, thermostat)
         if centre is not None and (callable(step_size) or callable(noise)):
             raise ValueError("centre needs a step_size and a noise that are numbers, not schedules")
@@ -135,7 +142,7 @@ class Langevin(Sampler):
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> State:
         """θ as given, ξ = 0, momenta from their law N(0, ηT/m), thermostats at c/T."""
-        position = checked(position)
+        position = self.inward(checked(position))
         dtype = scalar_dtype(position)
         now = self.settings(jnp.zeros((), int), position)
         theta, extra = normals(key, position, extra=1)
@@ -172,16 +179,29 @@ class Langevin(Sampler):
         if isinstance(self.centre, str):
             # A copy, as the thermostat's mean is.
             return {"centre": jax.tree.map(jnp.copy, position), "visits": jnp.zeros((), dtype)}
-        return {"centre": spread(self.centre, position, "centre", whole=True)}
+        return {"centre": self.inward(spread(self.centre, position, "centre", whole=True))}
+
+    def inward(self, position: Position) -> Position:
+        """What moves where θ is at a position of unit temperature."""
+        return position if self.frame is None else self.frame.inward(position)
+
+    def inside(self, potential: Potential) -> Potential:
+        """The potential of what moves: of θ in its frame."""
+        return potential if self.frame is None else FramedPotential(potential, self.frame)
+
+    def unit_position(self, state: State) -> Position:
+        """θ on the plateau: what moves, seen from outside its frame."""
+        return state.position if self.frame is None else self.frame.outward(state.position)
 
     def drawn(self, state: State) -> Position:
         """θ, which is not what moves where coordinates breathe."""
         tempering = state.tempering
         if tempering is None or tempering.centre is None:
-            return state.position
+            return self.unit_position(state)
         assert self.coupling is not None
         own = self.coupling.value_and_slope(tempering.xi)[0]
-        return widened(state.position, tempering.centre, own)
+        inside = widened(state.position, tempering.centre, own)
+        return inside if self.frame is None else self.frame.outward(inside)
 
     def noise(self, key: PRNGKey, position: Position) -> StepNoise:
         """Standard normals for the kick, and for fresh momenta where they are used."""
@@ -199,6 +219,7 @@ class Langevin(Sampler):
         self, noise: StepNoise, state: State, potential: Potential, batch: Batch
     ) -> tuple[State, Info]:
         """One step of the integrator, then fresh momenta where they are due."""
+        potential = self.inside(potential)
         now = self.settings(state.step, state.position)
         if callable(self.step_size) or callable(self.xi_step_size):
             state = self._rescaled(state, now)

@@ -158,8 +158,8 @@ def run_interval(
 def _kept(sampler: Sampler, potential: Potential, chain: Chain, shape: Shape) -> Kept:
     state = chain.state
     if not shape.keep_all:
-        # Only what is at unit temperature counts, where θ is what moves.
-        return Kept(state.position, state.model, None)
+        # Only what is at unit temperature counts, where θ does not breathe.
+        return Kept(sampler.unit_position(state), state.model, None)
     theta = sampler.drawn(state)
     return Kept(theta, state.model, potential.energy(theta))
 

@@ -311,16 +311,19 @@ class Run:
         assert isinstance(self.sampler, Langevin)
         # A stream of its own: chains fold their index into the same key.
         key = jax.random.fold_in(self.key, 2**31)
-        draws = [self._cold_draw(i % self.num_chains, (i + 1) / 5) for i in range(4)]
+        sampler = self.sampler
+        draws = [
+            sampler.inward(self._cold_draw(i % self.num_chains, (i + 1) / 5)) for i in range(4)
+        ]
         levels = [
-            measure_noise(jax.random.fold_in(key, i), self.potential, draw, 256)
+            measure_noise(jax.random.fold_in(key, i), sampler.inside(self.potential), draw, 256)
             for i, draw in enumerate(draws)
         ]
         force = jax.tree.map(
             lambda *v: np.asarray(np.mean(v, axis=0)), *(level.force for level in levels)
         )
         energy = float(np.mean([level.energy for level in levels]))
-        return thermostat_laws(self.sampler, draws[0], force, energy, self.after_warmup)
+        return thermostat_laws(sampler, draws[0], force, energy, self.after_warmup)
 
     def _cold_draw(self, chain: int, where: float) -> Position:
         """A draw at unit temperature (any, where there is none), so far into a chain."""

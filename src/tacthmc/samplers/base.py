@@ -49,6 +49,10 @@ class Sampler(eqx.Module):
         """The θ that a state stands for."""
         return state.position
 
+    def unit_position(self, state: Any) -> Position:
+        """The θ that a state at unit temperature stands for: what is kept."""
+        return state.position
+
     def step(
         self, key: PRNGKey, state: Any, potential: Potential, batch: Batch
     ) -> tuple[Any, Info]:

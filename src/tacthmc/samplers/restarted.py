@@ -71,6 +71,10 @@ class Restarted(Sampler):
         """The sampler's own."""
         return self.sampler.drawn(state.inner)
 
+    def unit_position(self, state: RestartedState) -> Position:
+        """The sampler's own."""
+        return self.sampler.unit_position(state.inner)
+
     def noise(self, key: PRNGKey, position: Position) -> RestartedNoise:
         """The sampler's own, and the key."""
         return RestartedNoise(self.sampler.noise(key, position), key)

@@ -4,6 +4,7 @@ from typing import Any
 
 from tacthmc._typing import Number, Rate
 from tacthmc.family import Langevin, Refresh
+from tacthmc.frame import Frame
 from tacthmc.integrator import Integrator
 from tacthmc.thermostat import Thermostat
 
@@ -18,6 +19,7 @@ def sgnht(
     bath_temperature: Number = 1.0,
     keep_every: int = 50,
     refresh: Refresh | None = None,
+    frame: Frame | None = None,
 ) -> Langevin:
     r"""SGNHT (Ding et al. 2014): TACT-HMC without tempering, the paper's other ablation.
 
@@ -47,6 +49,7 @@ def sgnht(
         bath_temperature=bath_temperature,
         keep_every=keep_every,
         refresh=refresh,
+        frame=frame,
     )
 
 

@@ -8,6 +8,7 @@ from tacthmc._typing import Number, Rate
 from tacthmc.bias import AdaptiveBiasingForce, Bias, LiteralAdaptiveBiasingForce, Metadynamics
 from tacthmc.coupling import Coupling, PowerCoupling
 from tacthmc.family import Langevin, Refresh
+from tacthmc.frame import Frame
 from tacthmc.integrator import Euler, Integrator
 from tacthmc.thermostat import NoThermostat, ScalarThermostat, TensorThermostat, Thermostat
 
@@ -30,6 +31,7 @@ def tact(
     refresh: Refresh | None = None,
     xi_speed_limit: Number | None = None,
     centre: Any = None,
+    frame: Frame | None = None,
 ) -> Langevin:
     r"""Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo.
 
@@ -96,6 +98,8 @@ def tact(
         centre: "mean" lets θ widen about the plateau's mean as ξ heats, which keeps ξ moving in
             high dimension (:mod:`tacthmc.breathing`); a position (or a number for all of it)
             fixes the centre; None is the paper's form.
+        frame: linear coordinates to move in (:class:`tacthmc.Frame`), where the posterior is
+            rounder; None for θ's own.
 
     Rates may be schedules: functions of the step count.
 
@@ -126,6 +130,7 @@ def tact(
         refresh=refresh,
         xi_speed_limit=xi_speed_limit,
         centre=centre,
+        frame=frame,
     )
 
 

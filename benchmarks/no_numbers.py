@@ -1,0 +1,262 @@
+"""Posteriors that a sampler without a single hand-set number has to get right.
+
+    python -m benchmarks.no_numbers OUT.json [--only ring …] [--scales 0.001 1 1000]
+
+Each from one start, with noise that the sampler is not told of, and with θ measured in other
+units. What is said of each is a distance to the truth beside what chance alone would leave.
+"""
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import tacthmc
+from benchmarks.mobility import pair
+from tacthmc.potential import Potential
+from tacthmc.studies import measures
+from tacthmc.targets import GaussianMixture, ring, three_gaussians
+
+
+class Problem(NamedTuple):
+    """A potential, one start, and how far draws (chain, draw, …) of θ are from the truth."""
+
+    potential: Potential
+    start: Any
+    judge: Callable[[list[Any]], dict[str, Any]]
+    steps: int
+
+
+class InUnits(eqx.Module):
+    """A function of θ as one of θ in other units, s·θ."""
+
+    function: Callable[..., Any]
+    scale: Any
+
+    def __call__(self, position: Any, *rest: Any) -> Any:
+        """The function at position/s."""
+        scale = jnp.asarray(self.scale)
+        plain = jax.tree.map(lambda x: x / scale.astype(x.dtype), position)
+        return self.function(plain, *rest)
+
+
+def shares(which: list[np.ndarray], truth: np.ndarray) -> dict[str, Any]:
+    """Modes' shares, their total variation to the truth, and what the chains' spread explains."""
+    kinds = len(truth)
+    each = np.array([[np.mean(w == k) for k in range(kinds)] for w in which if len(w)])
+    mean = each.mean(axis=0)
+    error = each.std(axis=0, ddof=1) / np.sqrt(len(each))
+    return {
+        "shares": mean.round(4).tolist(),
+        "total_variation": 0.5 * float(np.abs(mean - truth).sum()),
+        "by_chance": 0.5 * float(np.sqrt(2 / np.pi) * error.sum()),
+        "worst_z": float(np.max(np.abs(mean - truth) / np.maximum(error, 1e-12))),
+    }
+
+
+def mixture(target: GaussianMixture, start: Any, noise: float, scale: float, steps: int) -> Problem:
+    """A mixture with noisy forces and energies."""
+    potential = tacthmc.noisy(
+        tacthmc.potential(InUnits(target, scale)), force=noise / scale, energy=1.0
+    )
+
+    def judge(draws: list[Any]) -> dict[str, Any]:
+        draws = [np.asarray(d) / scale for d in draws]
+        modes = [measures.mode_of(target, d) for d in draws]
+        within = measures.deviations(target, np.concatenate(draws))
+        found = shares(modes, np.asarray(target.weights, float))
+        found["sd_within"] = float(np.sqrt(np.mean(within**2)) / float(np.asarray(target.scale)))
+        return found
+
+    return Problem(potential, scale * jnp.asarray(start), judge, steps)
+
+
+def label_switching(scale: float) -> Problem:
+    """Means and widths of three Gaussians, 1,000 points, batches of 100."""
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.normal(m, 1.0, 334) for m in (-3.0, 0.0, 3.0)])[:1000]
+
+    def log_prior(p: Any) -> Any:
+        return -0.5 * jnp.sum((p["mean"] / 5) ** 2) - 0.5 * jnp.sum((p["log_sd"] / 0.5) ** 2)
+
+    def log_likelihood(p: Any, x: Any) -> Any:
+        away = (x - p["mean"]) * jnp.exp(-p["log_sd"])
+        return jax.nn.logsumexp(-0.5 * away**2 - p["log_sd"]) - jnp.log(3.0)
+
+    potential = tacthmc.posterior(
+        InUnits(log_prior, scale), InUnits(log_likelihood, scale), jnp.asarray(points, jnp.float32), 100
+    )
+    orders = np.array(list(permutations(range(3))))
+
+    def judge(draws: list[Any]) -> dict[str, Any]:
+        means = [np.asarray(d["mean"]) / scale for d in draws]
+        which = [
+            np.argmax((np.argsort(m, axis=1)[:, None] == orders).all(axis=2), axis=1) for m in means
+        ]
+        found = shares(which, np.full(6, 1 / 6))
+        ordered = np.sort(np.concatenate(means), axis=1)
+        found["means"] = ordered.mean(axis=0).round(3).tolist()
+        found["sds"] = ordered.std(axis=0).round(4).tolist()
+        return found
+
+    start = {"mean": scale * jnp.array([-1.0, 0.0, 1.0]), "log_sd": scale * jnp.zeros(3)}
+    return Problem(potential, start, judge, 400_000)
+
+
+def logistic(scale: float, num_data: int = 1000) -> Problem:
+    """Ten correlated features, batches of 100, against NUTS on all data."""
+    rng = np.random.default_rng(1)
+    mix = np.eye(10) + 0.3 * rng.normal(size=(10, 10))
+    features = (rng.normal(size=(num_data, 10)) @ mix).astype(np.float32)
+    truth = rng.normal(size=10).astype(np.float32)
+    labels = (rng.random(num_data) < 1 / (1 + np.exp(-features @ truth))).astype(np.float32)
+
+    def log_prior(w: Any) -> Any:
+        return -0.5 * jnp.sum(w**2) / 4
+
+    def log_likelihood(w: Any, example: Any) -> Any:
+        x, y = example
+        logit = x @ w
+        return y * logit - jax.nn.softplus(logit)
+
+    data = (jnp.asarray(features), jnp.asarray(labels))
+    potential = tacthmc.posterior(
+        InUnits(log_prior, scale), InUnits(log_likelihood, scale), data, 100
+    )
+    plain = tacthmc.posterior(log_prior, log_likelihood, data, num_data)
+
+    def judge(draws: list[Any]) -> dict[str, Any]:
+        exact = reference(plain, np.zeros(10, np.float32), num_data)
+        each = np.stack([np.asarray(d).mean(axis=0) / scale for d in draws])
+        error = each.std(axis=0, ddof=1) / np.sqrt(len(each))
+        pooled = np.concatenate(draws) / scale
+        sd = exact.std(axis=0)
+        off = (pooled.mean(axis=0) - exact.mean(axis=0)) / sd
+        return {
+            "worst_mean_off_in_sds": float(np.abs(off).max()),
+            "its_error": float((error / sd).max()),
+            "sd_ratio": [float(f((pooled.std(axis=0) / sd))) for f in (np.min, np.mean, np.max)],
+        }
+
+    return Problem(potential, jnp.zeros(10), judge, 200_000)
+
+
+def reference(plain: Any, start: np.ndarray, num_data: int) -> np.ndarray:
+    """NUTS's draws, all data at once."""
+    import blackjax
+
+    def log_density(w: Any) -> Any:
+        return -plain.estimate(w, plain.data)
+
+    key, other = jax.random.split(jax.random.key(5))
+    adapt = blackjax.window_adaptation(blackjax.nuts, log_density)
+    (state, parameters), _ = adapt.run(key, jnp.asarray(start), 500)
+    kernel = blackjax.nuts(log_density, **parameters).step
+
+    def one(state: Any, key: Any) -> Any:
+        state, _ = kernel(key, state)
+        return state, state.position
+
+    count = 4000 if num_data <= 10_000 else 1000
+    return np.asarray(jax.jit(lambda s: jax.lax.scan(one, s, jax.random.split(other, count)))(state)[1])
+
+
+def network(scale: float) -> Problem:
+    """Three tanh units on 100 points, batches of 20: each unit's sign is as good as the other."""
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-2, 2, 100).astype(np.float32)
+    y = (np.tanh(1.5 * x) + 0.5 * rng.normal(size=100)).astype(np.float32)
+
+    def log_prior(p: Any) -> Any:
+        return -0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(p))
+
+    def log_likelihood(p: Any, example: Any) -> Any:
+        x, y = example
+        f = p["out"] @ jnp.tanh(p["in"] * x)
+        return -0.5 * ((y - f) / 0.5) ** 2
+
+    potential = tacthmc.posterior(
+        InUnits(log_prior, scale), InUnits(log_likelihood, scale), (jnp.asarray(x), jnp.asarray(y)), 20
+    )
+
+    def judge(draws: list[Any]) -> dict[str, Any]:
+        positive = [(np.asarray(d["in"]) > 0).astype(int) for d in draws]
+        each = [shares([p[:, unit] for p in positive], np.array([0.5, 0.5])) for unit in range(3)]
+        worst = max(each, key=lambda e: e["total_variation"])
+        return {"signs": [e["shares"][1] for e in each], **worst}
+
+    start = {"in": scale * jnp.array([1.0, 0.5, 2.0]), "out": scale * jnp.full(3, 0.5)}
+    return Problem(potential, start, judge, 400_000)
+
+
+PROBLEMS: dict[str, Callable[[float], Problem]] = {
+    "three Gaussians in 1-D": lambda s: mixture(three_gaussians(), [-4.0], 3.0, s, 200_000),
+    "ring of eight in 2-D": lambda s: mixture(ring(), [4.0, 0.0], 3.0, s, 200_000),
+    "two Gaussians in 16-D": lambda s: mixture(pair(16), pair(16).means[0], 1.0, s, 200_000),
+    "label switching": label_switching,
+    "logistic, N = 1,000": logistic,
+    "sign flips of a network": network,
+    "logistic, N = 10,000": lambda s: logistic(s, 10_000),
+    "logistic, N = 100,000": lambda s: logistic(s, 100_000),
+}
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--scales", type=float, nargs="+", default=[1.0, 1e-3, 1e3])
+    parser.add_argument("--chains", type=int, default=16)
+    parser.add_argument("--share", type=float, default=1.0, help="of each problem's steps")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    device = jax.devices()[0]
+    about = {
+        "command": " ".join(["python -m benchmarks.no_numbers", args.out.name, *sys.argv[2:]]),
+        "device": getattr(device, "device_kind", str(device)),
+        "versions": {"python": platform.python_version(), "jax": jax.__version__},
+        "chains": args.chains,
+        "seed": args.seed,
+    }
+    file = json.loads(args.out.read_text()) if args.out.exists() else {"rows": []}
+    file["about"] = about
+    for name, make in PROBLEMS.items():
+        if args.only and not any(word in name for word in args.only):
+            continue
+        for scale in args.scales:
+            problem = make(scale)
+            begun = time.perf_counter()
+            run = tacthmc.sample(
+                jax.random.key(args.seed),
+                tacthmc.tact(),
+                problem.potential,
+                problem.start,
+                int(args.share * problem.steps),
+                args.chains,
+                progress=False,
+            )
+            row = {"problem": name, "scale": scale, "steps": run.num_steps}
+            row |= {"round_trips": float(np.mean(run.round_trips)), "draws": int(run.counts.sum())}
+            row |= {"seconds": round(time.perf_counter() - begun, 1)}
+            row |= problem.judge(run.all_draws)
+            row["chosen"] = {c.name: c.value for c in run.tuning.choices}
+            file["rows"] = [
+                r for r in file["rows"] if (r["problem"], r["scale"]) != (name, scale)
+            ] + [row]
+            print(json.dumps({k: v for k, v in row.items() if k != "chosen"}), flush=True)
+            args.out.write_text(json.dumps(file, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+r"""A frame in which the posterior is rounder: θ = b + Aφ, and φ is what moves.
+
+With A·Aᵀ about the posterior's covariance, φ has curvatures of about one in every direction, and
+where the force's noise comes from mini-batches its covariance, about N/n times the precision of
+θ, is as round as that: one step size and one friction then fit all directions. In φ the density
+is that of θ up to a constant, so that whatever a sampler leaves invariant it leaves invariant in
+θ. It is the same as a mass matrix (AAᵀ)⁻¹ with a friction of its shape.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from tacthmc import checks
+from tacthmc._typing import Batch, Position, Scalar
+from tacthmc.positions import flatten, scalar_dtype, unflatten
+from tacthmc.potential import Potential, SameBatchPotential
+
+
+class Frame(eqx.Module):
+    """θ = b + Aφ, both of the position's shape; A is a vector (diagonal) or a matrix.
+
+    >>> import jax.numpy as jnp
+    >>> frame = Frame(jnp.array([2.0, 0.5]), shift=jnp.array([1.0, 1.0]))
+    >>> frame.outward(jnp.array([1.0, 2.0])).tolist(), frame.inward(jnp.array([3.0, 2.0])).tolist()
+    ([3.0, 2.0], [1.0, 2.0])
+    """
+
+    scale: Float[Array, " d"] | Float[Array, "d d"]
+    inverse: Float[Array, " d"] | Float[Array, "d d"]
+    shift: Float[Array, " d"]
+
+    def __init__(self, scale: Any, shift: Any = None):
+        """A as ``scale``, b as ``shift`` (zero by default), in the order of the leaves."""
+        scale = jnp.asarray(scale)
+        if scale.ndim not in (1, 2) or scale.shape[0] != scale.shape[-1]:
+            raise ValueError(f"scale must be a vector or a square matrix; got shape {scale.shape}")
+        if (known := checks.concrete(scale)) is not None:
+            wide = np.asarray(known, np.float64)
+            if not np.all(np.isfinite(wide)):
+                raise ValueError("scale must be finite; got NaN or infinity in it")
+            diagonal = wide if wide.ndim == 1 else np.linalg.svd(wide, compute_uv=False)
+            if not np.min(np.abs(diagonal)) > 0:
+                raise ValueError("scale must be invertible; got one that is not")
+            inverse = 1 / wide if wide.ndim == 1 else np.linalg.inv(wide)
+            self.inverse = jnp.asarray(inverse, scale.dtype)
+        else:
+            self.inverse = 1 / scale if scale.ndim == 1 else jnp.linalg.inv(scale)
+        self.scale = scale
+        shift = jnp.zeros(scale.shape[0], scale.dtype) if shift is None else jnp.asarray(shift)
+        if shift.shape != (scale.shape[0],):
+            raise ValueError(f"shift must have shape ({scale.shape[0]},); got {shift.shape}")
+        self.shift = shift
+
+    def outward(self, position: Position) -> Position:
+        """θ from φ."""
+        vector = flatten(position, scalar_dtype(position))
+        self._check(vector)
+        return unflatten(_applied(self.scale, vector) + self.shift.astype(vector.dtype), position)
+
+    def inward(self, position: Position) -> Position:
+        """φ from θ."""
+        vector = flatten(position, scalar_dtype(position))
+        self._check(vector)
+        return unflatten(_applied(self.inverse, vector - self.shift.astype(vector.dtype)), position)
+
+    def _check(self, vector: Array) -> None:
+        if vector.shape != self.shift.shape:
+            raise ValueError(
+                f"frame is for positions of {len(self.shift)} numbers; got one of {len(vector)}"
+            )
+
+
+class FramedPotential(SameBatchPotential):
+    """U(b + Aφ), as a potential of φ."""
+
+    inner: Potential
+    frame: Frame
+
+    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
+        """Ũ(b + Aφ); its gradient is Aᵀ∇Ũ."""
+        return self.inner.estimate_with(self.frame.outward(position), batch, model)
+
+    def energy(self, position: Any) -> Scalar:
+        """U(b + Aφ)."""
+        return self.inner.energy(self.frame.outward(position))
+
+
+def _applied(scale: Array, vector: Array) -> Array:
+    scale = scale.astype(vector.dtype)
+    if scale.ndim == 1:
+        return scale * vector
+    # Of full precision, also where products of the model's are not: this is arithmetic of θ.
+    return jnp.matmul(scale, vector, precision="highest")

@@ -1,0 +1,101 @@
+r"""Step size and injected noise, from the curvature and from the force's noise.
+
+With friction z per step shared by all coordinates, a direction whose force noise has variance v
+is heated by ηv/2 per step where the mean direction is by ηv̄/2; the thermostat settles at
+z = c + ηv̄/2, and that direction's temperature comes out at
+
+.. math:: \frac{c + \eta v/2}{c + \eta\bar v/2}.
+
+Injected noise c hides the difference. η is the largest that keeps the largest curvature L at
+ηL ≤ 0.4, the noisiest direction within a few per cent and the friction below 1; c the least that
+then does.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+SHARE = 0.4
+"""ηL at most: the splitting is stable up to 4, its error at 0.4 a few per cent of a variance
+where the energy is not quadratic, and nothing where it is."""
+MISFIT = 0.05
+"""How much hotter than the mean direction the noisiest may be."""
+LEAST, MOST = 0.1, 0.5
+"""Injected noise."""
+
+
+class Noise(NamedTuple):
+    """Variances of the force's noise: the mean over coordinates, and in the noisiest direction."""
+
+    mean: float
+    top: float
+    energy: float
+
+
+class Steps(NamedTuple):
+    """η and c, and what decided."""
+
+    eta: float
+    c: float
+    why_eta: str
+    why_c: str
+
+
+def force_noise(gradients: Float[np.ndarray, "n d"], energies: Float[np.ndarray, " n"]) -> Noise:
+    """From estimates at one place.
+
+    The noisiest direction is sought in one half of them and measured in the other, since in high
+    dimension some direction of few samples is always noisy by chance.
+
+    >>> rng = np.random.default_rng(0)
+    >>> noise = force_noise(rng.normal(size=(4000, 3)) * [1.0, 1.0, 3.0], rng.normal(size=4000))
+    >>> round(noise.mean), round(noise.top)
+    (4, 9)
+    """
+    gradients = np.asarray(gradients, float)
+    centred = gradients - gradients.mean(axis=0)
+    half = len(centred) // 2
+    mean = float(np.mean(centred**2)) * len(centred) / (len(centred) - 1)
+    if not mean > 0:
+        return Noise(0.0, 0.0, float(np.var(energies, ddof=1)))
+    # The right singular vectors of a short, wide matrix by way of its small Gram matrix.
+    first = centred[:half]
+    weights = np.linalg.eigh(first @ first.T)[1][:, -1]
+    direction = first.T @ weights
+    direction /= np.linalg.norm(direction)
+    top = float(np.var(centred[half:] @ direction, ddof=1))
+    # Two standard errors of a variance are no excess.
+    top /= 1 + 2 * np.sqrt(2 / (len(centred) - half))
+    return Noise(mean, max(top, mean), float(np.var(energies, ddof=1)))
+
+
+def steps(curvature: float, noise: Noise, eta: float | None = None, c: float | None = None) -> Steps:
+    """The largest η that all three limits allow, and the c that it needs.
+
+    >>> steps(4.0, Noise(0.0, 0.0, 0.0))[:2]
+    (0.1, 0.1)
+    >>> steps(4.0, Noise(10.0, 90.0, 0.0)).why_eta
+    'the noisiest direction, of variance 90 to a mean of 10, is to be no more than 5% too hot'
+    """
+    excess = noise.top - noise.mean
+    most = MOST if c is None else c
+    limits = {f"{SHARE:g} over the largest curvature, {curvature:.3g}": SHARE / curvature}
+    if noise.mean > 0:
+        limits[f"the force's noise, of variance {noise.mean:.3g}, makes a friction of 0.5"] = (
+            1.0 / noise.mean
+        )
+    # (excess/2)·η ≤ MISFIT·(c + η·mean/2)
+    if (need := excess / 2 - MISFIT * noise.mean / 2) > 0:
+        limits[
+            f"the noisiest direction, of variance {noise.top:.3g} to a mean of {noise.mean:.3g}, is"
+            f" to be no more than {MISFIT:.0%} too hot"
+        ] = MISFIT * most / need
+    why, best = min(limits.items(), key=lambda item: item[1])
+    eta, why = (best, why) if eta is None else (eta, "given")
+    if c is not None:
+        return Steps(eta, c, why, "given")
+    wanted = eta * max(need, 0.0) / MISFIT
+    c = float(np.clip(wanted, LEAST, MOST))
+    reason = "little noise to hide" if wanted <= LEAST else "hides the noise's unequal variances"
+    return Steps(eta, c, why, reason)

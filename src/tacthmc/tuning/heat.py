@@ -1,0 +1,170 @@
+"""How hot is hot enough: chains are heated and cooled again, and where they end is compared."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from tacthmc._typing import Position, PRNGKey
+from tacthmc.tuning.bursts import Burst, Bursts
+from tacthmc.tuning.choices import TuningError
+from tacthmc.tuning.settle import curvature_at
+
+RATIO = 3.0
+LEVELS = 6
+"""Up to a temperature of 3⁶ = 729."""
+ELSEWHERE = 0.15
+"""The share of chains that has to come back elsewhere: small, for modes of little weight."""
+NEARLY = 0.6
+"""What counts as nearly as many."""
+RETURNED = 0.9
+"""The share of chains whose energy has to be again what it was before they were heated."""
+FAR = 9.0
+"""So many times the squared distance that a chain's own two halves are apart."""
+
+
+class Level(NamedTuple):
+    """Chains at one temperature, and the largest curvature there, times λ."""
+
+    temperature: float
+    burst: Burst
+    curvature: float
+
+
+class Cooled(NamedTuple):
+    """Chains that were heated to a level and are at unit temperature again."""
+
+    burst: Burst
+    moved: float
+    """The share of them that came back elsewhere."""
+    returned: float
+    """The share of them whose energy is what it was."""
+
+
+class Heat(NamedTuple):
+    """The ladder, and what came back from each of its levels as far as they were tried."""
+
+    levels: list[Level]
+    cooled: list[Cooled]
+    eta: float
+    given: bool
+
+    @property
+    def _chosen(self) -> int | None:
+        """The first level from which nearly as many chains come back elsewhere as from any."""
+        sound = [c.moved if c.returned >= RETURNED else 0.0 for c in self.cooled]
+        if max(sound) < ELSEWHERE:
+            return None
+        return next(k for k, moved in enumerate(sound) if moved >= NEARLY * max(sound))
+
+    @property
+    def plateau(self) -> Burst:
+        """Chains at unit temperature, in as many modes as were found."""
+        if self.given:
+            return self.cooled[-1].burst
+        chosen = self._chosen
+        return self.levels[0].burst if chosen is None else self.cooled[chosen].burst
+
+    @property
+    def hottest(self) -> tuple[float, str]:
+        """The chosen level's temperature, or the first's where nothing moved; and why."""
+        chosen, tried = self._chosen, len(self.cooled)
+        if chosen is None:
+            return RATIO, (
+                f"heated up to {self.levels[tried].temperature:g} and cooled again, the chains came"
+                " back to where they were: no other mode is in reach"
+            )
+        found = self.levels[chosen + 1].temperature
+        return found, (
+            f"heated to {found:g} and cooled again, {self.cooled[chosen].moved:.0%} of the chains"
+            " came back elsewhere, and hardly more of them after more heat"
+        )
+
+
+def ladder(
+    key: PRNGKey, bursts: Bursts, plateau: Burst, eta: float, c: float, top: float | None = None
+) -> Heat:
+    """Up in factors of three, and down again from each level.
+
+    ``top`` is a temperature that somebody has chosen: then the ladder ends there, and all that is
+    sought is where chains come back to. Else it ends where chains do not come back any more.
+    """
+    temperatures = [RATIO**k for k in range(1, LEVELS + 1)]
+    if top is not None:
+        temperatures = [t for t in temperatures if t < top] + [top]
+    levels, cooled = [Level(1.0, plateau, 0.0)], []
+    for temperature in temperatures:
+        key, up, down = jax.random.split(key, 3)
+        level, eta = _climb(up, bursts, levels[-1].burst.positions, eta, c, temperature)
+        levels.append(level)
+        if top is None or temperature == top:
+            cooled.append(_compared(plateau, _cooled(down, bursts, levels, eta, c)))
+            if cooled[-1].returned < RETURNED:
+                break
+    return Heat(levels, cooled, eta, top is not None)
+
+
+def _compared(plateau: Burst, burst: Burst) -> Cooled:
+    means, at_home = burst.energies.mean(axis=1), plateau.energies.mean(axis=1)
+    # What chains at home differ by, and what a burst's mean differs by by chance.
+    allowed = 3 * np.hypot(at_home.std(), plateau.energies.std() / np.sqrt(burst.energies.shape[1]))
+    return Cooled(
+        burst,
+        share_elsewhere(plateau.draws, burst.draws),
+        float(np.mean(means < at_home.mean() + allowed)),
+    )
+
+
+def _climb(
+    key: PRNGKey, bursts: Bursts, positions: Position, eta: float, c: float, temperature: float
+) -> tuple[Level, float]:
+    for _ in range(8):
+        key, now = jax.random.split(key)
+        burst = bursts.run(now, positions, eta, c / temperature, temperature)
+        if burst.finite:
+            curvature = curvature_at(now, bursts.potential, burst.positions) / temperature
+            return Level(temperature, burst, curvature), eta
+        eta /= 2
+    raise TuningError(
+        f"at temperature {temperature:g} the chains diverged even at η = {2 * eta:.3g}: give a"
+        " coupling that ends below it, such as coupling=tacthmc.GeometricCoupling("
+        f"{temperature / RATIO:g}), or a prior that holds θ together"
+    )
+
+
+def _cooled(key: PRNGKey, bursts: Bursts, levels: list[Level], eta: float, c: float) -> Burst:
+    positions = levels[-1].burst.positions
+    for level in levels[-2:0:-1]:
+        key, now = jax.random.split(key)
+        hot = level.temperature
+        positions = bursts.run(now, positions, eta, c / hot, hot, 0.5).positions
+    first, second = jax.random.split(key)
+    positions = bursts.run(first, positions, eta, c).positions
+    burst = bursts.run(second, positions, eta, c)
+    if not burst.finite:
+        raise TuningError(
+            f"chains that were heated to {levels[-1].temperature:g} and cooled diverged at unit"
+            f" temperature with η = {eta:.3g}: give a smaller step_size"
+        )
+    return burst
+
+
+def share_elsewhere(
+    before: Float[np.ndarray, "chains draws d"], after: Float[np.ndarray, "chains draws d"]
+) -> float:
+    """The share of chains whose mean moved by far more than its two halves are apart.
+
+    >>> rng = np.random.default_rng(0)
+    >>> here, there = rng.normal(size=(2, 8, 40, 3))
+    >>> share_elsewhere(here, there), share_elsewhere(here, there + 3.0)
+    (0.0, 1.0)
+    """
+
+    def halves(draws: np.ndarray) -> float:
+        half = draws.shape[1] // 2
+        apart = draws[:, :half].mean(axis=1) - draws[:, half:].mean(axis=1)
+        return float(np.mean(np.sum(apart**2, axis=1)))
+
+    moved = np.sum((after.mean(axis=1) - before.mean(axis=1)) ** 2, axis=1)
+    return float(np.mean(moved > FAR * max(halves(before), halves(after))))

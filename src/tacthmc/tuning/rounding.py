@@ -1,0 +1,123 @@
+"""A frame in which the posterior is rounder, where it is worth one."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from tacthmc._typing import Position, PRNGKey
+from tacthmc.frame import Frame
+from tacthmc.positions import flatten, scalar_dtype, unflatten
+from tacthmc.potential import Potential
+from tacthmc.tuning import friction
+
+DENSE = 256
+"""Dimensions up to which a matrix is thought of: two products with it a step, D² numbers."""
+BATCHES = 16
+"""Batches that a Hessian is averaged over."""
+FLATTEST = 1e-3
+"""Directions flatter than so much of the steepest are taken to be no flatter: a curvature at a
+point says little of how far a flat direction goes."""
+WORTH = 0.7
+"""A frame is used where chains relax in so much of the time."""
+
+
+class Rounded(NamedTuple):
+    """A frame (None for θ's own) and the relaxation times in steps, without and with it."""
+
+    frame: Frame | None
+    without: float
+    within: float
+
+
+@eqx.filter_jit
+def _hessians(key: PRNGKey, potential: Potential, positions: Position) -> Float[Array, "n d d"]:
+    model = potential.init_model()
+
+    def at(position: Position) -> Array:
+        def one(key: PRNGKey) -> Array:
+            batch = potential.batch(key, position)
+
+            def gradient(vector: Array) -> Array:
+                slope = potential.evaluate(unflatten(vector, position), batch, model)[1]
+                return flatten(slope, vector.dtype)
+
+            return jax.jacfwd(gradient)(flatten(position, scalar_dtype(position)))
+
+        return jnp.mean(jax.lax.map(one, jax.random.split(key, BATCHES)), axis=0)
+
+    return jax.lax.map(at, positions)
+
+
+def curvatures(
+    key: PRNGKey, potential: Potential, positions: Position
+) -> Float[np.ndarray, "d d"] | None:
+    """The mean over positions of |H|, the Hessian with its eigenvalues' signs taken off.
+
+    None in high dimension, and for models that have a gradient of their own and no second one.
+    """
+    size = sum(leaf[0].size for leaf in jax.tree.leaves(positions))
+    if size > DENSE:
+        return None
+    try:
+        hessians = np.asarray(_hessians(key, potential, positions), float)
+    except (TypeError, NotImplementedError, AssertionError):
+        return None
+    values, vectors = np.linalg.eigh((hessians + hessians.transpose(0, 2, 1)) / 2)
+    return np.einsum("nij,nj,nkj->ik", vectors, np.abs(values), vectors) / len(values)
+
+
+def rounded(
+    hessian: Float[np.ndarray, "d d"] | None, gradients: Float[np.ndarray, "n d"]
+) -> Rounded:
+    """|H|^(−1/2) or V^(−1/2), V the force noise's covariance, as a frame, if chains relax faster in it by the step sizes that both allow.
+
+    >>> rng = np.random.default_rng(0)
+    >>> hessian = np.diag([1.0, 100.0])
+    >>> noise = rng.normal(size=(400, 2)) * np.sqrt([10.0, 1000.0])      # of mini-batches
+    >>> found = rounded(hessian, noise)
+    >>> found.frame is not None, found.within < 0.1 * found.without
+    (True, True)
+    """
+    if hessian is None:
+        return Rounded(None, np.nan, np.nan)
+    if not np.all(np.isfinite(hessian)) or not np.trace(hessian) > 0:
+        return Rounded(None, np.nan, np.nan)
+    without = relaxation(np.linalg.eigvalsh(hessian), gradients)
+    times = {}
+    for number, matrix in enumerate((hessian, gradients.T @ gradients / len(gradients))):
+        if np.trace(matrix) > 0:
+            scale = _inverse_root(matrix)
+            # In units where the steepest direction has a curvature of one.
+            scale /= np.sqrt(np.linalg.eigvalsh(scale @ hessian @ scale)[-1])
+            within = relaxation(np.linalg.eigvalsh(scale @ hessian @ scale), gradients @ scale)
+            times[number] = within, scale
+    within, scale = min(times.values(), key=lambda pair: pair[0])
+    if not within < WORTH * without:
+        return Rounded(None, without, within)
+    return Rounded(Frame(jnp.asarray(scale, jnp.float32)), without, within)
+
+
+def _inverse_root(matrix: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
+    values, vectors = np.linalg.eigh(matrix)
+    values = np.maximum(values, FLATTEST * values[-1])
+    return (vectors / np.sqrt(values)) @ vectors.T
+
+
+def relaxation(
+    curvatures: Float[np.ndarray, " n"], gradients: Float[np.ndarray, "n d"]
+) -> float:
+    """Steps in which the flattest direction forgets, at the step size that noise and L allow.
+
+    >>> round(relaxation(np.ones(2), np.zeros((8, 2))))
+    20
+    """
+    steepest = float(np.max(curvatures))
+    flattest = max(float(np.min(curvatures)), FLATTEST * steepest)
+    noise = friction.force_noise(gradients, np.zeros(len(gradients)))
+    eta, c, *_ = friction.steps(steepest, noise)
+    z = c + eta * noise.mean / 2
+    return float(max(z / (eta * flattest), 2 / z))

@@ -1,0 +1,102 @@
+r"""ξ's numbers, from how the energy fluctuates at each temperature.
+
+On its way ξ is pushed by λ′·(U − Ū). With σ² the variance of what it feels, fluctuations and
+mini-batch noise together, at a place where the coupling's slope is λ′, a step changes r_ξ by
+η_ξ·λ′σ where its own standard deviation is √η_ξ: so η_ξ·(λ′σ)² has to be small. And
+
+.. math:: \Lambda = \int \sigma\,d\lambda,
+
+the way from unit temperature to the hottest in standard deviations of that push, is what ξ has
+to cross whatever its mass. θ widens with ξ (:mod:`tacthmc.breathing`) where that makes Λ shorter.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from tacthmc._typing import Position, PRNGKey
+from tacthmc.coupling import Coupling
+from tacthmc.positions import unflatten
+from tacthmc.potential import Potential
+from tacthmc.tuning.bursts import estimates
+from tacthmc.tuning.heat import Heat
+
+LIGHTEST = 0.01
+"""η_ξ at most, for walls 5/3 away: what is lighter leaves θ no time to relax."""
+PUSH = 0.1
+"""η_ξ·(λ′σ)² at most."""
+PER_LEVEL = 256
+"""Draws at which energies are estimated, a level."""
+FEWEST_BINS, MOST_BINS = 30, 400
+BINS_PER_SD = 4
+
+
+class Profile(NamedTuple):
+    """Temperatures, and the standard deviations there of U and of E = U − ½∇U·(θ − μ)."""
+
+    temperatures: Float[np.ndarray, " n"]
+    plain: Float[np.ndarray, " n"]
+    breathing: Float[np.ndarray, " n"]
+
+    def length(self, breathing: bool) -> float:
+        """Λ, by the trapezoidal rule in log λ."""
+        sd = self.breathing if breathing else self.plain
+        return float(np.trapezoid(sd / self.temperatures, np.log(self.temperatures)))
+
+    def push(self, coupling: Coupling, breathing: bool) -> float:
+        """The largest λ′σ on the way."""
+        xi = np.linspace(float(coupling.plateau), float(coupling.wall), 201)
+        lam, slope = jax.vmap(coupling.value_and_slope)(jnp.asarray(xi))
+        sd = self.breathing if breathing else self.plain
+        logs = np.log(np.maximum(sd, 1e-30))
+        there = np.exp(np.interp(-np.log(np.asarray(lam)), np.log(self.temperatures), logs))
+        return float(np.max(np.abs(np.asarray(slope)) * there))
+
+
+def profile(
+    key: PRNGKey, potential: Potential, heat: Heat, like: Position, hottest: float
+) -> tuple[Profile, np.ndarray]:
+    """The fluctuations at each level up to ``hottest``, and the plateau's mean μ.
+
+    ``potential`` is the one that the levels' chains moved in.
+    """
+    plateau = heat.plateau.draws
+    centre = plateau.mean(axis=(0, 1))
+    rows = []
+    for number, level in enumerate(heat.levels):
+        if level.temperature > hottest * 1.001:
+            break
+        draws = plateau if number == 0 else level.burst.draws
+        some = draws.reshape(-1, draws.shape[-1])
+        some = some[:: max(1, len(some) // PER_LEVEL)][:PER_LEVEL]
+        stacked = jax.vmap(lambda x: unflatten(x, like))(jnp.asarray(some))
+        energies, gradients = estimates(jax.random.fold_in(key, number), potential, stacked)
+        values = np.asarray(energies, float)
+        calm = values - 0.5 * np.sum(np.asarray(gradients, float) * (some - centre), axis=1)
+        rows.append((level.temperature, values.std(), calm.std()))
+    return Profile(*np.array(rows, float).T), centre
+
+
+def xi_step_size(seen: Profile, coupling: Coupling, breathing: bool) -> tuple[float, str]:
+    """η_ξ, and what decided.
+
+    >>> import tacthmc
+    >>> flat = Profile(np.array([1.0, 9.0]), np.array([1.0, 9.0]), np.zeros(2))
+    >>> value, why = xi_step_size(flat, tacthmc.GeometricCoupling(9.0), breathing=True)
+    >>> round(value, 4), why
+    (0.01, 'no lighter, so that θ keeps up')
+    """
+    lightest = LIGHTEST * (float(coupling.wall) * 3 / 5) ** 2
+    push = seen.push(coupling, breathing)
+    allowed = PUSH / push**2 if push > 0 else np.inf
+    if allowed > lightest:
+        return lightest, "no lighter, so that θ keeps up"
+    return float(allowed), f"{PUSH:g} over the square of the largest push λ′σ, {push:.3g}"
+
+
+def bins(seen: Profile, breathing: bool) -> int:
+    """Four to a standard deviation of Λ: within a bin the mean energy hardly changes."""
+    return int(np.clip(BINS_PER_SD * seen.length(breathing), FEWEST_BINS, MOST_BINS))

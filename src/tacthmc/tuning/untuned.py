@@ -1,0 +1,53 @@
+"""A sampler some of whose numbers are still to be chosen."""
+
+from typing import Any
+
+from tacthmc import checks
+
+NAMES = (
+    "step_size",
+    "noise",
+    "xi_step_size",
+    "xi_noise",
+    "thermostat",
+    "xi_thermostat",
+    "coupling",
+    "bias",
+    "mass",
+    "keep_every",
+    "keep_within",
+    "refresh",
+    "centre",
+)
+"""What can be fixed; the rest of :func:`tacthmc.tact`'s arguments have no numbers to choose."""
+
+
+class Untuned:
+    """:func:`tacthmc.tact` without its numbers; those given here are fixed, the others chosen.
+
+    ``tacthmc.tact()`` makes one, ``tacthmc.tact(keep_every=20)`` one with K fixed.
+    :func:`tacthmc.sample` tunes it before it begins, :func:`tacthmc.warmup` does so by itself.
+    To fix the step size and have the rest chosen, make it by this name.
+
+    >>> Untuned(step_size=0.01, keep_every=20)
+    Untuned(step_size=0.01, keep_every=20)
+    """
+
+    def __init__(self, **fixed: Any):
+        """Fix what is given, by the names of :func:`tacthmc.tact`'s arguments."""
+        for name in fixed:
+            if name not in NAMES:
+                near = checks.nearest(name, NAMES)
+                hint = f"; did you mean {near!r}?" if near else ""
+                raise TypeError(
+                    f"{name!r} cannot be fixed for a warm-up{hint} Expected any of {NAMES};"
+                    " settings beside these go with numbers of your own, tact(step_size, …)"
+                )
+        for name in ("step_size", "noise", "xi_step_size", "xi_noise"):
+            if callable(fixed.get(name)):
+                raise TypeError(f"{name} must be a number for a warm-up; got a schedule")
+        self.fixed = {name: value for name, value in fixed.items() if value is not None}
+
+    def __repr__(self) -> str:
+        """As it was made."""
+        return f"Untuned({', '.join(f'{k}={v!r}' for k, v in self.fixed.items())})"
