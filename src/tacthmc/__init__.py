@@ -53,6 +53,7 @@ from tacthmc.samplers.tact import tact as tact
 from tacthmc.samplers.tact import tact_from_tuple as tact_from_tuple
 from tacthmc.samplers.tact import tact_per_datum as tact_per_datum
 from tacthmc.samplers.tact import without_thermostat as without_thermostat
+from tacthmc.shaped_coupling import ShapedCoupling as ShapedCoupling
 from tacthmc.split import temper_block as temper_block
 from tacthmc.split import temper_likelihood as temper_likelihood
 from tacthmc.store.errors import StoreError as StoreError

@@ -148,7 +148,7 @@ def _updated(model: Losses, batch: Drawn, values: Array, inner: Any) -> Losses:
     )
 
 
-def loss_table(posterior: Posterior) -> LossTablePotential:
+def loss_table(potential: Potential) -> LossTablePotential:
     """Take most of the mini-batch noise off the energy that ξ feels.
 
     Every chain keeps each example's last log likelihood, N numbers, and the estimate adds to their
@@ -161,7 +161,7 @@ def loss_table(posterior: Posterior) -> LossTablePotential:
     go on with the chains only (and are in a stored run's checkpoints).
 
     Args:
-        posterior: a :func:`tacthmc.posterior` with ``batches="replacement"``.
+        potential: a :func:`tacthmc.posterior` with ``batches="replacement"``.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> data = jax.random.normal(jax.random.key(0), (1000,))
@@ -173,15 +173,15 @@ def loss_table(posterior: Posterior) -> LossTablePotential:
     >>> bool(abs(value - model.energy(here)) < 0.01)        # all seen, and nothing has changed
     True
     """
-    if not isinstance(posterior, Posterior):
+    if not isinstance(potential, Posterior):
         raise TypeError(
             "loss_table needs a tacthmc.posterior itself, whose examples it knows by number (what"
             " wraps one goes around it: temper_likelihood(loss_table(…)), part(loss_table(…), …));"
-            f" got a {type(posterior).__name__}"
+            f" got a {type(potential).__name__}"
         )
-    if not isinstance(posterior.order, WithReplacement):
+    if not isinstance(potential.order, WithReplacement):
         raise ValueError(
             'loss_table needs batches="replacement": in an epoch the examples to come are those'
             " seen longest ago, and the energy would be biased"
         )
-    return LossTablePotential(posterior)
+    return LossTablePotential(potential)
