@@ -84,7 +84,7 @@ def test_saved_and_loaded(tmp_path, window):
 def test_a_sampler_with_it():
     target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
     sampler = tacthmc.tact(0.1, bias=AdaptiveBiasingForce(window=500.0), xi_step_size=5e-3)
-    run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.full(4, 30.0), 100_000, 4)
+    run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(4), 100_000, 8)
     assert abs(np.mean(run.plateau_share) - 0.2) < 0.05
     assert np.mean(run.draws**2) == pytest.approx(1.0, abs=0.1)
 
