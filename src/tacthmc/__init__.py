@@ -20,6 +20,7 @@ from tacthmc.family import Langevin as Langevin
 from tacthmc.family import Refresh as Refresh
 from tacthmc.integrator import Euler as Euler
 from tacthmc.integrator import Splitting as Splitting
+from tacthmc.loss_table import loss_table as loss_table
 from tacthmc.matrix_thermostat import MatrixThermostat as MatrixThermostat
 from tacthmc.modes import find_modes as find_modes
 from tacthmc.noise import measure_noise as measure_noise
@@ -52,6 +53,9 @@ from tacthmc.samplers.tact import tact as tact
 from tacthmc.samplers.tact import tact_from_tuple as tact_from_tuple
 from tacthmc.samplers.tact import tact_per_datum as tact_per_datum
 from tacthmc.samplers.tact import without_thermostat as without_thermostat
+from tacthmc.shaped_coupling import ShapedCoupling as ShapedCoupling
+from tacthmc.split import temper_block as temper_block
+from tacthmc.split import temper_likelihood as temper_likelihood
 from tacthmc.store.errors import StoreError as StoreError
 from tacthmc.store.program import NotPortableWarning as NotPortableWarning
 from tacthmc.streamed import HostBatches as HostBatches

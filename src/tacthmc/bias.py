@@ -184,20 +184,36 @@ class AdaptiveBiasingForce(Bias):
     from the first step. λ is even, so ξ and −ξ share bins. A bin that was never visited
     borrows an exponential mean of the last ``memory`` energies.
 
+    With ``window`` = m a bin forgets: from its m-th visit on its mean moves by 1/m of what is new,
+    so that a visit counts by exp(−age/m), its age in visits of the same bin. While the chain still
+    finds lower energies, what was seen at the start is a wrong force for as long as it is
+    remembered; forgotten, it is so for about m visits. The price is that the mean has the noise of
+    2m visits instead of all: for autocorrelated energies choose m many autocorrelation times, and
+    take ratios of evidence from a bias that remembers all.
+
     >>> import jax.numpy as jnp
     >>> AdaptiveBiasingForce(bins=20).init(jnp.float32).mean.shape
     (20,)
+    >>> AdaptiveBiasingForce(window=1000.0).window
+    1000.0
     """
 
     bins: int = eqx.field(static=True)
     memory: Number
     table: MeanEnergies | None
+    window: Number | None = None
 
-    def __init__(self, bins: int = 60, memory: Number = 100.0):
-        """Use ``bins`` equal bins over 0 ≤ |ξ| ≤ W0 (or −W0 ≤ ξ ≤ W0 if λ is not even)."""
+    def __init__(self, bins: int = 60, memory: Number = 100.0, window: Number | None = None):
+        """Use ``bins`` equal bins over 0 ≤ |ξ| ≤ W0 (or −W0 ≤ ξ ≤ W0 if λ is not even).
+
+        ``window`` is how many visits a bin remembers; None is all.
+        """
         checks.whole("bins", bins, 2)
         checks.positive("memory", memory)
-        self.bins, self.memory, self.table = bins, memory, None
+        if window is not None:
+            checks.positive("window", window)
+            _check_window(window)
+        self.bins, self.memory, self.table, self.window = bins, memory, None, window
 
     def empty(self, dtype: DTypeLike) -> MeanEnergies:
         """No visits."""
@@ -225,13 +241,20 @@ class AdaptiveBiasingForce(Bias):
         index = self._bin(seen.xi, coupling)
         # The change first, as one number: else each table's loop would read the other table,
         # which then had to be copied before it is changed in place.
-        change = (seen.energy - _at(table.mean, index)) / (_at(table.visits, index) + 1)
+        remembered = self._remembered(_at(table.visits, index) + 1)
+        change = (seen.energy - _at(table.mean, index)) / remembered
         visits = add_at(table.visits, index, jnp.ones_like(change))
         mean = add_at(table.mean, index, change)
         count = table.seen + 1
         rate = 1 / jnp.minimum(count, jnp.asarray(self.memory).astype(count.dtype))
         recent = table.recent + rate * (seen.energy - table.recent)
         return MeanEnergies(visits, mean, count, recent)
+
+    def _remembered(self, visits: Array) -> Array:
+        """How many visits a mean over so many counts for."""
+        if self.window is None:
+            return visits
+        return jnp.minimum(visits, jnp.asarray(self.window).astype(visits.dtype))
 
     def free_energy(self, table: MeanEnergies, coupling: Coupling, bath: float = 1.0) -> FreeEnergy:
         """Integrate T·λ′(ξ)·Ū(ξ) outwards from ξ = 0, where A = 0."""
@@ -264,9 +287,10 @@ class AdaptiveBiasingForce(Bias):
         return MeanEnergies(table.visits, mean, table.seen, recent)
 
     def pooled(self, tables: MeanEnergies) -> MeanEnergies:
-        """The visit-weighted mean over chains."""
-        visits = jnp.sum(tables.visits, axis=0)
-        mean = jnp.sum(tables.visits * tables.mean, axis=0) / jnp.maximum(visits, 1)
+        """The mean over chains, weighted by the visits that each remembers."""
+        visits, weights = jnp.sum(tables.visits, axis=0), self._remembered(tables.visits)
+        counted = jnp.maximum(jnp.sum(weights, axis=0), 1)
+        mean = jnp.sum(weights * tables.mean, axis=0) / counted
         return MeanEnergies(visits, mean, jnp.sum(tables.seen), jnp.mean(tables.recent))
 
 
@@ -434,6 +458,12 @@ def well_tempered(
     10.0
     """
     return Metadynamics(bins, height, boost, spread)
+
+
+def _check_window(window: Number) -> None:
+    seen = checks.concrete(window)
+    if seen is not None and np.any(seen < 1):
+        raise ValueError(f"window must be at least one visit; got {window!r}")
 
 
 def _couplings(coupling: Coupling, places: Array, like: Array) -> Array:

@@ -30,6 +30,7 @@ def save_bias(path: str | Path, bias: Bias, table: Any) -> None:
     settings: dict[str, Any] = {"bins": bias.bins}
     if isinstance(bias, AdaptiveBiasingForce):
         settings["memory"] = float(bias.memory)
+        settings["window"] = np.nan if bias.window is None else float(bias.window)
     if isinstance(bias, Metadynamics):
         if callable(bias.height):
             raise ValueError("a bias whose height is a schedule cannot be saved")
@@ -58,9 +59,10 @@ def load_bias(path: str | Path) -> Bias:
             raise ValueError(f"{path} does not hold a bias")
         kind = str(file["kind"])
         settings = {k: file[k].item() for k in ("bins", "memory", "height", "spread") if k in file}
-        if "boost" in file:
-            boost = float(file["boost"])
-            settings["boost"] = None if np.isnan(boost) else boost
+        for name in ("boost", "window"):
+            if name in file:
+                value = float(file[name])
+                settings[name] = None if np.isnan(value) else value
         leaves = [file[f"table_{i}"] for i in range(sum(k.startswith("table_") for k in file))]
     bias = _KINDS[kind](**settings)
     # A table is an array, or a named tuple of arrays.

@@ -57,6 +57,15 @@ def control_variates(potential: Potential, centre: Any) -> ControlVariatePotenti
     >>> levels.mean_force < 1e-5          # a quadratic energy: nothing is left
     True
     """
+    if potential.is_split:
+        raise ValueError(
+            "control_variates goes inside: temper_likelihood(control_variates(posterior, centre))"
+        )
+    if potential.remembers:
+        raise ValueError(
+            "control_variates and loss_table do not go together: at the centre a table of losses"
+            " made elsewhere adds noise instead of taking it off"
+        )
     centre = checked(centre)
     energy, gradient = _whole(potential, centre)
     return ControlVariatePotential(potential, centre, energy, gradient)

@@ -97,7 +97,7 @@ class PowerCoupling(Coupling):
         checks.positive("plateau (ξ0)", plateau)
         checks.positive("wall (W0)", wall)
         checks.whole("power (n)", power, 1)
-        _check_well(plateau, wall)
+        check_well(plateau, wall)
         known = checks.concrete(plateau), checks.concrete(unit), checks.concrete(wall)
         if known[0] is not None and known[1] is not None and not np.all(known[1] > known[0]):
             raise ValueError(
@@ -206,7 +206,7 @@ class CustomCoupling(Coupling):
         """
         checks.positive("plateau (ξ0)", plateau)
         checks.positive("wall (W0)", wall)
-        _check_well(plateau, wall)
+        check_well(plateau, wall)
         grid = jnp.linspace(0.0, 1.0, 65)
         right, left = (jax.vmap(function)(sign * grid * wall) for sign in (1, -1))
         edge = jnp.array([-1.001, -1.0, -0.999]) * plateau
@@ -242,7 +242,8 @@ def _check_function(right: np.ndarray, left: np.ndarray, flat: np.ndarray, plate
         )
 
 
-def _check_well(plateau: Number, wall: Number) -> None:
+def check_well(plateau: Number, wall: Number) -> None:
+    """Refuse a plateau that is not inside the walls; warn where it takes too much of the well."""
     inner, outer = checks.concrete(plateau), checks.concrete(wall)
     if inner is None or outer is None:
         return

@@ -62,12 +62,13 @@ def thermostat_laws(
     sampler: Langevin,
     position: Position,
     force_variance: Draws,
-    energy_variance: float,
+    energy_variance: float | None,
     column: Callable[[str], np.ndarray],
 ) -> list[Law]:
     """Compare thermostats and kinetic temperatures with Theorem 1.
 
-    The theorem is for constant rates: with schedules, the rates at the start are used.
+    The theorem is for constant rates: with schedules, the rates at the start are used. Without
+    the energy's variance (None) there is no law for z_ξ.
     """
     now = sampler.settings(jnp.zeros((), int), position)
     bath = float(now.theta.bath)
@@ -83,7 +84,7 @@ def thermostat_laws(
     laws.append(_mean_only("kinetic temperature of theta", column("kinetic_temperature"), bath))
     if sampler.coupling is None:
         return laws
-    if not isinstance(sampler.xi_thermostat, NoThermostat):
+    if energy_variance is not None and not isinstance(sampler.xi_thermostat, NoThermostat):
         noise = Noise(float(now.xi_c), np.asarray(energy_variance))
         mean, variance = sampler.xi_thermostat.level_law(jnp.zeros(()), noise, now.xi)
         laws.append(_law("z_xi", column("xi_thermostat"), mean, variance))

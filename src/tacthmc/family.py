@@ -315,6 +315,7 @@ class Langevin(Sampler):
             xi_kinetic_temperature=_over(moved.felt_xi**2, now.xi.eta),
             xi_thermostat=self.xi_thermostat.level(state.tempering.thermostat),
             hot=self.coupling.is_hot(xi),
+            felt_energy=moved.felt_energy,
         )
 
 

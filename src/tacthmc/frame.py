@@ -84,9 +84,17 @@ class FramedPotential(SameBatchPotential):
         """Ũ(b + Aφ); its gradient is Aᵀ∇Ũ."""
         return self.inner.estimate_with(self.frame.outward(position), batch, model)
 
+    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
+        """Ũ0 and Ũ1 at b + Aφ."""
+        return self.inner.parts_with(self.frame.outward(position), batch, model)
+
     def energy(self, position: Any) -> Scalar:
         """U(b + Aφ)."""
         return self.inner.energy(self.frame.outward(position))
+
+    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
+        """U0 and U1 at b + Aφ."""
+        return self.inner.energy_parts(self.frame.outward(position))
 
 
 def _applied(scale: Array, vector: Array) -> Array:

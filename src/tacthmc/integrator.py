@@ -14,7 +14,7 @@ from tacthmc.bias import Bias, Seen
 from tacthmc.breathing import calm_energy, crossed, crossing, widened
 from tacthmc.coupling import Coupling
 from tacthmc.positions import spread, sum_of_squares, total
-from tacthmc.potential import Potential
+from tacthmc.potential import Felt, Potential
 from tacthmc.state import State, Tempering
 from tacthmc.thermostat import Conditions, SeparableThermostat, Stroke, Thermostat
 
@@ -59,6 +59,8 @@ class Moved(NamedTuple):
     felt_xi: Scalar | None
     decisive_xi: Scalar | None
     """The ξ that decides whether θ is kept."""
+    felt_energy: Scalar | None = None
+    """What ξ felt, where that is not the energy itself."""
 
 
 class Integrator(eqx.Module):
@@ -102,20 +104,21 @@ class Euler(Integrator):
         lam, slope = _coupling(parts, now, state.tempering)
         r, tempering = state.momentum, state.tempering
         z = parts.thermostat.advance(state.thermostat, r, now.mass, now.theta, lam**2)
-        energy, gradient, model = potential.evaluate(state.position, batch, state.model)
-        energy = energy.astype(lam.dtype)
+        felt_by = _evaluated(potential, state, state.position, batch, lam / now.theta.bath)
+        energy, gradient = felt_by.energy.astype(lam.dtype), felt_by.gradient
         drag = parts.thermostat.drag(z, r, now.mass, lam**2)
         kick = _kick(parts, now, noise, gradient, lam)
         r = jax.tree.map(lambda r, k, d: r + k - d, r, kick, drag)
         position = jax.tree.map(jnp.add, state.position, r)
-        decisive = felt_xi = None
+        decisive = felt_xi = felt_energy = None
         if tempering is not None:
-            decisive = tempering.xi
-            tempering = self._tempering(parts, now, noise, tempering, energy, slope)
+            decisive, felt_energy = tempering.xi, felt_by.tempered.astype(lam.dtype)
+            tempering = self._tempering(parts, now, noise, tempering, felt_energy, slope)
             felt_xi = tempering.momentum
-        after = State(position, r, z, tempering, state.step + 1, model, state.settled)
+        after = State(position, r, z, tempering, state.step + 1, felt_by.model, state.settled)
         felt = total(sum_of_squares(now.mass, r), lam.dtype)
-        return Moved(after, energy, felt, felt_xi, decisive)
+        own_energy = felt_energy if potential.is_split else None
+        return Moved(after, energy, felt, felt_xi, decisive, own_energy)
 
     def _tempering(
         self,
@@ -191,10 +194,11 @@ class Splitting(Integrator):
             tempering = _half_drift(parts, tempering)
         lam, slope = _coupling(parts, now, tempering)
         theta, centre = position, None if tempering is None else tempering.centre
+        own = lam / now.theta.bath
         if centre is not None:
             theta, lam = _breathing(now, position, centre, lam)
-        energy, gradient, model = potential.evaluate(theta, batch, state.model)
-        energy = energy.astype(lam.dtype)
+        felt_by = _evaluated(potential, state, theta, batch, own)
+        energy, gradient = felt_by.energy.astype(lam.dtype), felt_by.gradient
         kick = _kick(parts, now, noise, gradient, lam)
         thermostat, mass, old, weight = parts.thermostat, now.mass, state.momentum, lam**2
         friction = thermostat.advance(state.thermostat, old, mass, now.theta, 0.5 * weight)
@@ -205,15 +209,16 @@ class Splitting(Integrator):
         felt = thermostat.felt(stroke).astype(lam.dtype)
         settled = _averaged(state.settled, z, state.step)
         position = _moved(position, r)
-        decisive = felt_xi = None
+        decisive = felt_xi = felt_energy = None
         if tempering is not None:
-            felt_energy = energy
+            felt_energy = felt_by.tempered.astype(lam.dtype)
             if centre is not None:
-                felt_energy = calm_energy(energy, gradient, theta, centre)
+                felt_energy = calm_energy(felt_energy, gradient, theta, centre)
             tempering = self._tempering(parts, now, noise, tempering, felt_energy, slope)
             decisive, felt_xi = tempering.xi, tempering.momentum
-        after = State(position, r, z, tempering, state.step + 1, model, settled)
-        return Moved(after, energy, felt, felt_xi, decisive)
+        after = State(position, r, z, tempering, state.step + 1, felt_by.model, settled)
+        own_energy = felt_energy if potential.is_split or centre is not None else None
+        return Moved(after, energy, felt, felt_xi, decisive, own_energy)
 
     def _tempering(
         self,
@@ -231,6 +236,16 @@ class Splitting(Integrator):
         r = damp(damp(old.momentum) + kick)
         z = thermostat.advance(z, r, one, now.xi, half)
         return _half_drift(parts, replace(old, momentum=r, thermostat=z, bias=bias))
+
+
+def _evaluated(
+    potential: Potential, state: State, theta: Position, batch: Batch, lam: Scalar
+) -> Felt:
+    """Energy and gradient at θ; without a tempering variable those of the whole energy."""
+    if state.tempering is None:
+        energy, gradient, model = potential.evaluate(theta, batch, state.model)
+        return Felt(energy, energy, gradient, model)
+    return potential.felt(theta, batch, state.model, lam)
 
 
 def _averaged(mean: Any, z: Any, step: Array) -> Any:

@@ -27,13 +27,23 @@ class NoisyPotential(WrappedPotential):
         """The inner energy, without noise."""
         return self.inner.energy(position)
 
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
-        """The inner estimate plus the batch's noise.
+    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
+        """The inner ones, without noise."""
+        return self.inner.energy_parts(position)
 
-        The force's noise n enters as n·(θ − θ*) at θ* = θ: no energy, but n in the gradient.
-        """
-        inner_batch, theta, extra = batch
-        value, model = self.inner.estimate_with(position, inner_batch, model)
+    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
+        """The inner estimate plus the batch's noise."""
+        value, model = self.inner.estimate_with(position, batch[0], model)
+        return self._disturbed(value, position, batch), model
+
+    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
+        """The noise is that of what is tempered: λ times it in the force."""
+        fixed, own, model = self.inner.parts_with(position, batch[0], model)
+        return fixed, self._disturbed(own, position, batch), model
+
+    def _disturbed(self, value: Scalar, position: Any, batch: Batch) -> Scalar:
+        """The force's noise n enters as n·(θ − θ*) at θ* = θ: no energy, but n in the gradient."""
+        _, theta, extra = batch
         floats = eqx.filter(position, eqx.is_inexact_array)
         if self.root is None:
             added = jax.tree.map(jnp.multiply, spread(self.force, floats, "force"), theta)
@@ -46,7 +56,7 @@ class NoisyPotential(WrappedPotential):
             floats,
         )
         energy = jnp.asarray(self.energy_noise).astype(value.dtype) * extra.astype(value.dtype)
-        return value + energy + sum(jax.tree.leaves(tilts), jnp.zeros_like(value)), model
+        return value + energy + sum(jax.tree.leaves(tilts), jnp.zeros_like(value))
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner selection and standard normals."""
@@ -121,7 +131,9 @@ class NoiseLevels(NamedTuple):
 @eqx.filter_jit
 def _estimates(potential: Potential, position: Position, keys: Array) -> tuple[Array, Position]:
     def one(key: PRNGKey) -> tuple[Scalar, Position]:
-        return potential.value_and_grad(position, potential.batch(key, position))
+        batch, model = potential.batch(key, position), potential.init_model()
+        felt = potential.felt(position, batch, model, jnp.ones(()))
+        return felt.tempered, felt.gradient
 
     return jax.lax.map(one, keys)
 
@@ -130,6 +142,8 @@ def measure_noise(
     key: PRNGKey, potential: Potential, position: Position, num_batches: int = 64
 ) -> NoiseLevels:
     """Measure the variances v_U and v_f of a potential's noise at one position.
+
+    Where a part of the energy is tempered alone, v_U is that part's.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> rough = tacthmc.noisy(tacthmc.potential(lambda x: x**2), force=3.0, energy=1.0)

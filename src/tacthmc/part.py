@@ -23,9 +23,17 @@ class PartPotential(WrappedPotential):
         """Ũ with the rest put back: its gradient is that of the sampled part."""
         return self.inner.estimate_with(self.whole(position), batch, model)
 
+    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
+        """Ũ0 and Ũ1 with the rest put back."""
+        return self.inner.parts_with(self.whole(position), batch, model)
+
     def energy(self, position: Any) -> Scalar:
         """U with the rest put back."""
         return self.inner.energy(self.whole(position))
+
+    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
+        """U0 and U1 with the rest put back."""
+        return self.inner.energy_parts(self.whole(position))
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner potential's, for the whole pytree."""

@@ -42,12 +42,14 @@ class DataPotential(Potential):
         """The model state given by the user."""
         return self.model_state
 
-    def _prior(self, position: Any) -> Scalar:
+    def log_prior_at(self, position: Any) -> Scalar:
+        """log p(θ), checked."""
         return checks.scalar(self.log_prior(position), "log_prior")
 
-    def _log_likelihoods(
+    def log_likelihoods(
         self, likelihood: Callable[..., Any], position: Any, examples: Any, model: Any
     ) -> tuple[Array, Any]:
+        """log p(x | θ) of each example, by ``log_likelihood`` as it is here or was taken apart."""
         size = jax.tree.leaves(examples)[0].shape[0]
         if not self.batched:
             return jax.vmap(lambda x: checks.scalar(likelihood(position, x), "log_likelihood"))(
@@ -68,7 +70,7 @@ class DataPotential(Potential):
 
     def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
         """Ũ on the examples given (a pytree like the data, with any leading length)."""
-        prior = self._prior(position)
+        prior = self.log_prior_at(position)
         scale = self.num_data / jax.tree.leaves(batch)[0].shape[0]
         if model is None:
             # Devices are given arrays; what a position has beside them is the same for all.
@@ -76,12 +78,12 @@ class DataPotential(Potential):
 
             def total(batch: Any, arrays: Any) -> Array:
                 position, likelihood = eqx.combine(arrays, rest)
-                return jnp.sum(self._log_likelihoods(likelihood, position, batch, None)[0])
+                return jnp.sum(self.log_likelihoods(likelihood, position, batch, None)[0])
 
             sum_of_them = sum_over_examples(total, batch, arrays)
         else:
             # What a model's state learns of a batch, it learns of the whole.
-            likelihoods, model = self._log_likelihoods(self.log_likelihood, position, batch, model)
+            likelihoods, model = self.log_likelihoods(self.log_likelihood, position, batch, model)
             sum_of_them = jnp.sum(likelihoods)
         return -prior - scale * sum_of_them.astype(prior.dtype), model
 
@@ -118,10 +120,10 @@ class Posterior(DataPotential):
                 "a posterior with a model_state has no full-data energy: its likelihood depends"
                 " on the batches that the model has seen"
             )
-        prior = self._prior(position)
+        prior = self.log_prior_at(position)
 
         def total_of(examples: Any) -> Array:
-            likelihoods = self._log_likelihoods(self.log_likelihood, position, examples, None)[0]
+            likelihoods = self.log_likelihoods(self.log_likelihood, position, examples, None)[0]
             return jnp.sum(likelihoods)
 
         whole = self.num_data // self.batch_size

@@ -7,7 +7,7 @@ batch it is given. Posteriors of data stand in :mod:`tacthmc.posterior`.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,6 +15,18 @@ import jax.numpy as jnp
 
 from tacthmc import checks
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Scalar
+
+
+class Felt(NamedTuple):
+    """What a step of a tempered sampler uses of one batch, for U = U0 + U1 with λ on U1 only."""
+
+    energy: Scalar
+    """Ũ, the whole of it."""
+    tempered: Scalar
+    """Ũ1, what ξ feels; Ũ itself where all of it is tempered."""
+    gradient: Position
+    """∇(Ũ0/λ + Ũ1): the force on θ is −λ times it."""
+    model: Any
 
 
 class Potential(eqx.Module):
@@ -37,9 +49,23 @@ class Potential(eqx.Module):
         """Whether :meth:`energy` can be had: the data are at hand, and nothing else enters."""
         return True
 
+    @property
+    def is_split(self) -> bool:
+        """Whether λ multiplies a part of the energy only (:mod:`tacthmc.split`)."""
+        return False
+
     def init_model(self) -> Any:
         """The model state that a chain starts with."""
         return None
+
+    def kept_model(self, model: Any) -> Any:
+        """What of a model state belongs to a draw; the rest goes on with the chain only."""
+        return model
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the noise of the energy depends on what a chain has seen before."""
+        return False
 
     @abstractmethod
     def init_data(self, key: PRNGKey) -> Any:
@@ -71,6 +97,30 @@ class Potential(eqx.Module):
         run = jax.value_and_grad(self.estimate_with, has_aux=True)
         (value, model), gradient = run(position, batch, model)
         return value, gradient, model
+
+    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
+        """Ũ0(θ) and Ũ1(θ), of which λ multiplies the second, and the next model state."""
+        value, model = self.estimate_with(position, batch, model)
+        return jnp.zeros_like(value), value, model
+
+    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
+        """U0(θ) and U1(θ) of all data."""
+        value = self.energy(position)
+        return jnp.zeros_like(value), value
+
+    def felt(self, position: Any, batch: Batch, model: Any, lam: Scalar) -> Felt:
+        """What θ and ξ feel at λ(ξ)."""
+        if not self.is_split:
+            value, gradient, model = self.evaluate(position, batch, model)
+            return Felt(value, value, gradient, model)
+
+        def weighed(position: Any) -> tuple[Scalar, Any]:
+            fixed, tempered, after = self.parts_with(position, batch, model)
+            return fixed / lam.astype(fixed.dtype) + tempered, (fixed + tempered, tempered, after)
+
+        (_, parts), gradient = jax.value_and_grad(weighed, has_aux=True)(position)
+        whole, tempered, after = parts
+        return Felt(whole, tempered, gradient, after)
 
     def value_and_grad(self, position: Any, batch: Batch) -> tuple[Scalar, Position]:
         """Ũ(θ) and ∇Ũ(θ), with the first model state where there is one."""
@@ -124,9 +174,40 @@ class WrappedPotential(Potential):
         """The inner potential's."""
         return self.inner.has_energy
 
+    @property
+    def is_split(self) -> bool:
+        """The inner potential's."""
+        return self.inner.is_split
+
+    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
+        """Only where a wrapper says how the inner potential's parts become its own."""
+        self._check_whole()
+        return super().parts_with(position, batch, model)
+
+    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
+        """Likewise."""
+        self._check_whole()
+        return super().energy_parts(position)
+
+    def _check_whole(self) -> None:
+        if self.inner.is_split:
+            raise TypeError(
+                f"a {type(self).__name__} does not say what it makes of a potential that is"
+                " tempered in part: put it inside (temper_likelihood or temper_block around it)"
+            )
+
     def init_model(self) -> Any:
         """The inner potential's."""
         return self.inner.init_model()
+
+    def kept_model(self, model: Any) -> Any:
+        """The inner potential's."""
+        return self.inner.kept_model(model)
+
+    @property
+    def remembers(self) -> bool:
+        """The inner potential's."""
+        return self.inner.remembers
 
     def init_data(self, key: PRNGKey) -> Any:
         """The inner potential's."""
@@ -159,11 +240,23 @@ class TemperedPotential(SameBatchPotential):
     def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
         """Ũ/τ."""
         value, model = self.inner.estimate_with(position, batch, model)
-        return value / jnp.asarray(self.posterior_temperature).astype(value.dtype), model
+        return self._over(value), model
+
+    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
+        """Ũ0/τ and Ũ1/τ."""
+        fixed, own, model = self.inner.parts_with(position, batch, model)
+        return self._over(fixed), self._over(own), model
 
     def energy(self, position: Any) -> Scalar:
         """U/τ."""
-        value = self.inner.energy(position)
+        return self._over(self.inner.energy(position))
+
+    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
+        """U0/τ and U1/τ."""
+        fixed, own = self.inner.energy_parts(position)
+        return self._over(fixed), self._over(own)
+
+    def _over(self, value: Scalar) -> Scalar:
         return value / jnp.asarray(self.posterior_temperature).astype(value.dtype)
 
 

@@ -58,3 +58,6 @@ class Info(NamedTuple):
     xi_thermostat: Scalar | None = None
     hot: Bool[Array, ""] | None = None
     """Whether ξ is next to a wall."""
+    felt_energy: Scalar | None = None
+    """What ξ feels of this batch, where it is not ``energy`` itself: the part of it that is
+    tempered (:mod:`tacthmc.split`), calmed (:mod:`tacthmc.breathing`)."""

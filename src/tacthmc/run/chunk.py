@@ -37,6 +37,7 @@ class Row(NamedTuple):
     xi_kinetic_temperature: Scalar | None
     xi_thermostat: Scalar | None
     round_trips: Int[Array, ""] | None
+    felt_energy: Scalar | None
 
 
 class Kept(NamedTuple):
@@ -45,6 +46,14 @@ class Kept(NamedTuple):
     position: Position
     model: Any
     full_energy: Any
+    tempered_energy: Any = None
+    """U1(θ), where λ multiplies a part of U only."""
+
+    @property
+    def energies(self) -> dict[str, Any]:
+        """Those that there are."""
+        both = {"full_energy": self.full_energy, "tempered_energy": self.tempered_energy}
+        return {name: value for name, value in both.items() if value is not None}
 
 
 class Filled(NamedTuple):
@@ -156,12 +165,15 @@ def run_interval(
 
 
 def _kept(sampler: Sampler, potential: Potential, chain: Chain, shape: Shape) -> Kept:
-    state = chain.state
+    state, model = chain.state, potential.kept_model(chain.state.model)
     if not shape.keep_all:
         # Only what is at unit temperature counts, where θ does not breathe.
-        return Kept(sampler.unit_position(state), state.model, None)
+        return Kept(sampler.unit_position(state), model, None)
     theta = sampler.drawn(state)
-    return Kept(theta, state.model, potential.energy(theta))
+    if not potential.is_split:
+        return Kept(theta, model, potential.energy(theta))
+    fixed, tempered = potential.energy_parts(theta)
+    return Kept(theta, model, fixed + tempered, tempered)
 
 
 def _interval(
@@ -197,6 +209,7 @@ def _interval(
         xi_kinetic_temperature=_mean(tally.xi_kinetic, steps),
         xi_thermostat=last.xi_thermostat,
         round_trips=tally.trips,
+        felt_energy=last.felt_energy,
     )
     return Chain(carry.state, carry.data, out_hot, health), row
 

@@ -3,6 +3,11 @@ r"""Ratios of normalisers between temperatures, from what the bias has learnt.
 With Z(λ) = ∫exp(−λU(θ))dθ, d log Z/dλ = −⟨U⟩_λ: what the adaptive biasing force averages, bin by
 bin, integrates to log Z along λ (thermodynamic integration). In ξ that is A(ξ) = −T·log Z(λ(ξ))
 up to a constant, the free energy.
+
+Where λ multiplies a part of the energy only (:mod:`tacthmc.split`), Z(λ) = ∫exp(−U0 − λU1) and
+d log Z/dλ = −⟨U1⟩_λ. With U1 the negative log likelihood and a normalised prior, log Z(1) is the
+log evidence and Z(λ) is that of the power posterior, log Z(0) = 0: the ratio at the hottest
+temperature is the part of −log Z(1) that lies above it.
 """
 
 from typing import Any, NamedTuple

@@ -61,13 +61,10 @@ def array_specs(filled: Filled, chains: Chain, num_chains: int, shards: int) -> 
     if "temperature" in rows:
         rows["lambda"] = rows["temperature"]
     stats = {n: rows[n] for n in STATISTICS if n in rows}
-    energy = filled.kept.full_energy
-    if energy is not None:
-        specs.append(
-            ArraySpec(
-                "sample_stats", "full_energy", (), str(energy.dtype), num_chains, per_shard, "draw"
-            )
-        )
+    specs += [
+        ArraySpec("sample_stats", name, (), str(energy.dtype), num_chains, per_shard, "draw")
+        for name, energy in filled.kept.energies.items()
+    ]
     for group, columns, grows in (("sample_stats", stats, "draw"), ("trace", rows, "row")):
         specs += [
             ArraySpec(group, name, (), str(value.dtype), num_chains, num_chains, grows)
@@ -205,8 +202,8 @@ class StoreWriter:
         for group, tree in (("posterior", whole.position), ("model_state", whole.model)):
             for path, leaf in zip(paths[group], jax.tree.leaves(tree), strict=True):
                 write(path, where, leaf)
-        if whole.full_energy is not None:
-            write("sample_stats/full_energy", where, whole.full_energy)
+        for name, energy in whole.energies.items():
+            write(f"sample_stats/{name}", where, energy)
 
     def close(self) -> None:
         """Wait for the last checkpoint and let the folder go."""

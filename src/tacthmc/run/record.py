@@ -21,6 +21,9 @@ STATISTICS = (
     "step",
 )
 
+ENERGIES = ("full_energy", "tempered_energy")
+"""What is kept of a draw's energies where weights need them."""
+
 
 def columns_of(rows: Row) -> dict[str, np.ndarray]:
     """A chunk's rows as named columns, each (chain, row)."""
@@ -104,8 +107,8 @@ class MemoryRecord(Record):
 
     def stat(self, name: str, chain: int) -> np.ndarray:
         """A statistic of all draws of a chain."""
-        if name == "full_energy":
-            return np.asarray(self._whole(chain).full_energy)
+        if name in ENERGIES:
+            return np.asarray(getattr(self._whole(chain), name))
         return self.trace[name][chain][self.trace["keep"][chain]]
 
     def scalar(self, leaf: int, index: tuple[int, ...], chain: int, end: int) -> np.ndarray:
@@ -116,7 +119,7 @@ class MemoryRecord(Record):
     def stat_names(self) -> list[str]:
         """The statistics that there are."""
         names = [n for n in STATISTICS if n in self.trace]
-        return [*names, "full_energy"] if self._whole(0).full_energy is not None else names
+        return [*names, *self._whole(0).energies]
 
 
 class _Columns(Mapping[str, np.ndarray]):
@@ -154,7 +157,7 @@ class StoredRecord(Record):
             for path, spec in folder.specs.items()
             if spec.group == group and spec.name not in ("chain", "draw")
         ]
-        self._energies = "sample_stats/full_energy" in folder.specs
+        self._energies = [n for n in ENERGIES if f"sample_stats/{n}" in folder.specs]
 
     @property
     def counts(self) -> np.ndarray:
@@ -172,10 +175,8 @@ class StoredRecord(Record):
         where = np.s_[chain, begin:end]
         leaves = [self._folder.read(path, where) for path in self._paths]
         position, model = jax.tree.unflatten(self._structure, leaves)
-        energy = None
-        if self._energies:
-            energy = self._folder.read("sample_stats/full_energy", where)
-        return Kept(position, model, energy)
+        found = {n: self._folder.read(f"sample_stats/{n}", where) for n in self._energies}
+        return Kept(position, model, found.get("full_energy"), found.get("tempered_energy"))
 
     def stat(self, name: str, chain: int) -> np.ndarray:
         """A statistic of all draws of a chain."""
@@ -195,4 +196,4 @@ class StoredRecord(Record):
     def stat_names(self) -> list[str]:
         """The statistics that there are."""
         names = [s.name for s in self._folder.specs.values() if s.group == "sample_stats"]
-        return [n for n in (*STATISTICS, "full_energy") if n in names]
+        return [n for n in (*STATISTICS, *ENERGIES) if n in names]

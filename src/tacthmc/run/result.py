@@ -160,9 +160,12 @@ class Run:
         chains = range(self.num_chains)
         if not self.keep_all or "lambda" not in self._record.stat_names:
             return [np.zeros(n) for n in self.counts]
+        # What λ multiplies is what it weighs.
+        split = "tempered_energy" in self._record.stat_names
+        energy = "tempered_energy" if split else "full_energy"
         return log_weights(
             [self._record.stat("lambda", c) for c in chains],
-            [self._record.stat("full_energy", c) for c in chains],
+            [self._record.stat(energy, c) for c in chains],
         )
 
     @property
@@ -322,7 +325,9 @@ class Run:
         force = jax.tree.map(
             lambda *v: np.asarray(np.mean(v, axis=0)), *(level.force for level in levels)
         )
-        energy = float(np.mean([level.energy for level in levels]))
+        # Energies that a chain remembers make their noise smaller than it is without.
+        known = not self.potential.remembers
+        energy = float(np.mean([level.energy for level in levels])) if known else None
         return thermostat_laws(sampler, draws[0], force, energy, self.after_warmup)
 
     def _cold_draw(self, chain: int, where: float) -> Position:
@@ -388,6 +393,9 @@ class Run:
 
     def log_evidence_ratio(self, temperature: float | None = None) -> EvidenceRatio:
         """log Z(1/temperature) − log Z(1) with Z(λ) = ∫exp(−λU), by thermodynamic integration.
+
+        With :func:`tacthmc.temper_likelihood` Z(λ) = ∫p(θ)·p(data | θ)^λ, the power posteriors'
+        evidence, and with a normalised prior Z(1) is the evidence itself.
 
         From each chain's bias (:mod:`tacthmc.run.evidence`), so with warm-up in it: a long run's
         error is the one given, over chains, and a short one's is larger. By default at the

@@ -133,7 +133,7 @@ def sample(
     fed = feeder.example if feeder else None
     positions = chain_positions(potential, init, num_chains, init_per_chain, fed)
     check_start(potential, positions, key, fed)
-    each_draw = (positions, [potential.init_model()] * num_chains)
+    each_draw = (positions, [potential.kept_model(potential.init_model())] * num_chains)
     plan = Plan(
         sampler=sampler,
         swept=swept,

@@ -38,6 +38,7 @@ class Last(NamedTuple):
     xi: Scalar | None
     temperature: Scalar | None
     xi_thermostat: Scalar | None
+    felt_energy: Scalar | None
 
 
 class Watch(NamedTuple):
@@ -90,6 +91,7 @@ def _last(info: Info) -> Last:
         info.xi,
         info.temperature,
         info.xi_thermostat,
+        info.felt_energy,
     )
 
 

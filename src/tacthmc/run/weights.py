@@ -8,7 +8,8 @@ mixture of these, so that as draws from exp(−U) they have the weights
 with n_k the draws at λ_k and the Z's from the same draws, by the self-consistent equations of
 the multistate Bennett acceptance ratio (Shirts and Chodera 2008). Weights are bounded by those
 on the plateau: a hot draw that says nothing about the posterior gets a weight near zero and
-does no harm. U has to be the full-data energy: noise in it would not average out.
+does no harm. U has to be the full-data energy: noise in it would not average out. Where λ
+multiplies a part U1 of the energy only (:mod:`tacthmc.split`), the rest cancels: U1 stands for U.
 """
 
 import numpy as np

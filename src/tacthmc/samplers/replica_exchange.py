@@ -127,6 +127,11 @@ class ReplicaExchange(Sampler):
         self, noise: ReplicaNoise, state: ReplicaState, potential: Potential, batch: Batch
     ) -> tuple[ReplicaState, Info]:
         """A step of every replica on the same batch, then swaps where they are due."""
+        if potential.is_split:
+            raise ValueError(
+                "replica exchange heats the whole energy: give it the potential without"
+                " temper_likelihood or temper_block"
+            )
         ladder = self._ladder(scalar_dtype(state.position))
         before = ladder[state.rung]
 
