@@ -149,9 +149,9 @@ def loss_table(potential: Potential) -> LossTablePotential:
 
     Every chain keeps each example's last log likelihood, N numbers, and the estimate adds to their
     sum what the batch says has changed (:mod:`tacthmc.loss_table` has the equation, and why it is
-    unbiased). Forces are what they were. A step reads and writes n places of the table: nothing beside
-    a network's gradient, as much again as a small regression's. The more often an example is
-    seen against how fast its loss changes, the more it gives: a small step size and a large n/N.
+    unbiased). Forces are what they were. A step reads and writes n places of the table: nothing
+    beside a network's gradient, as much again as a small regression's. The more often an example
+    is seen against how fast its loss changes, the more it gives: a small step size, a large n/N.
     With a model of a state (batch norm) or dropout what is kept is noisy itself.
 
     :func:`tacthmc.temper_likelihood` goes around it. ``run.model_states`` has no tables: they
