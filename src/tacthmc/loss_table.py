@@ -29,12 +29,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
-from tacthmc._typing import Batch, PRNGKey, Scalar
+from tacthmc._typing import Batch, Scalar
 from tacthmc.batches import WithReplacement
 from tacthmc.posterior import Posterior
-from tacthmc.potential import Potential, WrappedPotential
+from tacthmc.potential import Potential, SameBatchPotential
 
 
 class Losses(NamedTuple):
@@ -52,14 +52,13 @@ class Losses(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A batch with its examples' numbers, in order, and which of them stand there first."""
+    """A batch with its examples' numbers."""
 
     indices: Int[Array, " n"]
-    first: Bool[Array, " n"]
     examples: Any
 
 
-class LossTablePotential(WrappedPotential):
+class LossTablePotential(SameBatchPotential):
     """A posterior whose energy is corrected by kept log likelihoods."""
 
     inner: Potential
@@ -95,17 +94,9 @@ class LossTablePotential(WrappedPotential):
         """Without the table, which is as long as the data."""
         return self.inner.kept_model(model.inner)
 
-    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
-        """The inner indices in order, so that repeated ones stand side by side."""
-        data, indices = self.inner.select(data, key, position)
-        indices = jnp.sort(indices)
-        first = jnp.concatenate([jnp.ones(1, bool), indices[1:] != indices[:-1]])
-        return data, (indices, first)
-
     def fetch(self, selection: Any) -> Drawn:
         """The examples, with their numbers."""
-        indices, first = selection
-        return Drawn(indices, first, self.inner.fetch(indices))
+        return Drawn(selection, self.inner.fetch(selection))
 
     def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Losses]:
         """Ũ with what is kept, and what is kept then."""
@@ -132,17 +123,22 @@ class LossTablePotential(WrappedPotential):
 
 def _updated(model: Losses, batch: Drawn, values: Array, inner: Any) -> Losses:
     kept = model.last[batch.indices]
-    seen, first = jnp.isfinite(kept), batch.first
-    # A place past the end is none: of an example that is there twice, one is written.
-    places = jnp.where(first, batch.indices, len(model.last))
-    new = jnp.sum(jnp.where(first, values - jnp.where(seen, kept, 0), 0)) + model.lost
+    seen = jnp.isfinite(kept)
+    # Of an example that is there several times one counts: the one whose number is found again
+    # where all have written theirs. (Sorting, to find them, takes longer than all else here.)
+    numbers = jnp.arange(len(values)).astype(kept.dtype)
+    marked = model.last.at[batch.indices].set(numbers)
+    once = marked[batch.indices] == numbers
+    # A place past the end is none.
+    places = jnp.where(once, batch.indices, len(model.last))
+    new = jnp.sum(jnp.where(once, values - jnp.where(seen, kept, 0), 0)) + model.lost
     total = model.total + new
     back = total - model.total
     return Losses(
-        last=model.last.at[places].set(values, mode="drop"),
+        last=marked.at[places].set(values, mode="drop"),
         total=total,
         lost=(model.total - (total - back)) + (new - back),
-        unseen=model.unseen - jnp.sum(first & ~seen).astype(model.unseen.dtype),
+        unseen=model.unseen - jnp.sum(once & ~seen).astype(model.unseen.dtype),
         mean=jnp.mean(values),
         inner=inner,
     )
@@ -153,8 +149,9 @@ def loss_table(potential: Potential) -> LossTablePotential:
 
     Every chain keeps each example's last log likelihood, N numbers, and the estimate adds to their
     sum what the batch says has changed (:mod:`tacthmc.loss_table` has the equation, and why it is
-    unbiased). Forces are what they were, and a step costs hardly more. The more often an example
-    is seen against how fast its loss changes, the more it gives: a small step size and a large n/N.
+    unbiased). Forces are what they were. A step reads and writes n places of the table: nothing
+    beside a network's gradient, as much again as a small regression's. The more often an example
+    is seen against how fast its loss changes, the more it gives: a small step size, a large n/N.
     With a model of a state (batch norm) or dropout what is kept is noisy itself.
 
     :func:`tacthmc.temper_likelihood` goes around it. ``run.model_states`` has no tables: they
