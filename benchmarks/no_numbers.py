@@ -94,7 +94,10 @@ def label_switching(scale: float) -> Problem:
         return jax.nn.logsumexp(-0.5 * away**2 - p["log_sd"]) - jnp.log(3.0)
 
     potential = tacthmc.posterior(
-        InUnits(log_prior, scale), InUnits(log_likelihood, scale), jnp.asarray(points, jnp.float32), 100
+        InUnits(log_prior, scale),
+        InUnits(log_likelihood, scale),
+        jnp.asarray(points, jnp.float32),
+        100,
     )
     orders = np.array(list(permutations(range(3))))
 
@@ -145,7 +148,7 @@ def logistic(scale: float, num_data: int = 1000) -> Problem:
         return {
             "worst_mean_off_in_sds": float(np.abs(off).max()),
             "its_error": float((error / sd).max()),
-            "sd_ratio": [float(f((pooled.std(axis=0) / sd))) for f in (np.min, np.mean, np.max)],
+            "sd_ratio": [float(f(pooled.std(axis=0) / sd)) for f in (np.min, np.mean, np.max)],
         }
 
     return Problem(potential, jnp.zeros(10), judge, 200_000)
@@ -168,7 +171,9 @@ def reference(plain: Any, start: np.ndarray, num_data: int) -> np.ndarray:
         return state, state.position
 
     count = 4000 if num_data <= 10_000 else 1000
-    return np.asarray(jax.jit(lambda s: jax.lax.scan(one, s, jax.random.split(other, count)))(state)[1])
+    return np.asarray(
+        jax.jit(lambda s: jax.lax.scan(one, s, jax.random.split(other, count)))(state)[1]
+    )
 
 
 def network(scale: float) -> Problem:
@@ -186,7 +191,10 @@ def network(scale: float) -> Problem:
         return -0.5 * ((y - f) / 0.5) ** 2
 
     potential = tacthmc.posterior(
-        InUnits(log_prior, scale), InUnits(log_likelihood, scale), (jnp.asarray(x), jnp.asarray(y)), 20
+        InUnits(log_prior, scale),
+        InUnits(log_likelihood, scale),
+        (jnp.asarray(x), jnp.asarray(y)),
+        20,
     )
 
     def judge(draws: list[Any]) -> dict[str, Any]:

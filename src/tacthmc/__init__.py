@@ -18,6 +18,7 @@ from tacthmc.coupling import CustomCoupling as CustomCoupling
 from tacthmc.coupling import PowerCoupling as PowerCoupling
 from tacthmc.family import Langevin as Langevin
 from tacthmc.family import Refresh as Refresh
+from tacthmc.frame import Frame as Frame
 from tacthmc.integrator import Euler as Euler
 from tacthmc.integrator import Splitting as Splitting
 from tacthmc.loss_table import loss_table as loss_table
@@ -64,6 +65,11 @@ from tacthmc.thermostat import DiagonalThermostat as DiagonalThermostat
 from tacthmc.thermostat import NoThermostat as NoThermostat
 from tacthmc.thermostat import ScalarThermostat as ScalarThermostat
 from tacthmc.thermostat import TensorThermostat as TensorThermostat
+from tacthmc.tuning.choices import Choice as Choice
+from tacthmc.tuning.choices import Tuning as Tuning
+from tacthmc.tuning.choices import TuningError as TuningError
+from tacthmc.tuning.untuned import Untuned as Untuned
+from tacthmc.tuning.warmup import warmup as warmup
 
 __version__ = "0.1.0"
 

@@ -132,48 +132,6 @@ class PowerCoupling(Coupling):
         return value, jnp.where(u > 0, slope, 0)
 
 
-class GeometricCoupling(Coupling):
-    r"""Temperatures in a geometric progression, up to ``hottest`` at the walls.
-
-    .. math::
-        \log\frac1{\lambda(\xi)} = \log T_{\max}\; x^2(3 - 2x), \qquad
-        x = \frac{\max(|\xi| - \xi_0, 0)}{W_0 - \xi_0}
-
-    In a basin of dimension D the energy's fluctuations are √(D/2)/λ, so that as many of them lie
-    between T and 2T as between 2T and 4T. Here all of these get about the same share of ξ's way,
-    which matters where ``hottest`` is far above 10; the slope is zero at both ends.
-
-    >>> coupling = GeometricCoupling(100.0)
-    >>> round(float(coupling.hottest), 2), round(float(coupling.temperature(jnp.array(1.0))), 2)
-    (100.0, 10.0)
-    """
-
-    top: Number
-    plateau: Number
-    wall: Number
-    even: bool = eqx.field(static=True)
-
-    def __init__(self, hottest: Number, plateau: Number = 1 / 3, wall: Number = 5 / 3):
-        """Reach the temperature ``hottest`` at the walls ±W0; ``plateau`` is ξ0."""
-        checks.positive("hottest", hottest)
-        if (known := checks.concrete(hottest)) is not None and not np.all(known > 1):
-            raise ValueError(f"hottest must be a temperature > 1; got {hottest!r}")
-        checks.positive("plateau (ξ0)", plateau)
-        checks.positive("wall (W0)", wall)
-        _check_well(plateau, wall)
-        self.top, self.plateau, self.wall, self.even = hottest, plateau, wall, True
-
-    def value_and_slope(self, xi: Scalar) -> tuple[Scalar, Scalar]:
-        """λ = Tmax^(−x²(3 − 2x)), λ′ = −sign(ξ)·λ·log Tmax·6x(1 − x)/(W0 − ξ0)."""
-        plateau, wall, top = (
-            jnp.asarray(x).astype(xi.dtype) for x in (self.plateau, self.wall, self.top)
-        )
-        x = jnp.maximum(jnp.abs(xi) - plateau, 0) / (wall - plateau)
-        value = jnp.exp(-jnp.log(top) * x * x * (3 - 2 * x))
-        slope = -jnp.sign(xi) * value * jnp.log(top) * 6 * x * (1 - x) / (wall - plateau)
-        return value, slope
-
-
 class CustomCoupling(Coupling):
     """Any λ(ξ) of the user's, differentiated exactly by JAX.
 

@@ -98,7 +98,9 @@ def _difference(gradient: Any, position: Position, along: Position) -> Position:
     length = _norm(position)
     step = STEP * jnp.where(length > 0, length, 1)
     ahead, behind = (
-        gradient(jax.tree.map(lambda x, v, s=s: x + (s * step).astype(x.dtype) * v, position, along))
+        gradient(
+            jax.tree.map(lambda x, v, s=s: x + (s * step).astype(x.dtype) * v, position, along)
+        )
         for s in (1, -1)
     )
     return jax.tree.map(lambda a, b: (a - b) / (2 * step).astype(a.dtype), ahead, behind)

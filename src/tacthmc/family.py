@@ -26,6 +26,7 @@ from tacthmc.rates import rate_at
 from tacthmc.samplers.base import Sampler
 from tacthmc.state import Info, State, Tempering
 from tacthmc.thermostat import Conditions, ScalarThermostat, SeparableThermostat, Thermostat
+from tacthmc.tuning.choices import Tuning
 
 
 class Refresh(NamedTuple):
@@ -69,7 +70,7 @@ class Langevin(Sampler):
     xi_speed_limit: Number | None
     centre: Any
     frame: Frame | None
-    tuning: Any
+    tuning: Tuning | None
     """What a warm-up chose and why (:class:`tacthmc.Tuning`); None for numbers given by hand."""
     keep_every: int = eqx.field(static=True)
     refresh: Refresh = eqx.field(static=True)

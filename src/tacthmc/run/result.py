@@ -32,6 +32,7 @@ from tacthmc.store.errors import StoreError
 from tacthmc.store.folder import Folder
 from tacthmc.store.program import observed
 from tacthmc.streamed import StreamedPosterior
+from tacthmc.tuning.choices import Tuning
 
 
 class Run:
@@ -102,6 +103,12 @@ class Run:
     def sampler(self) -> Sampler:
         """The sampler (of the first chain, where each has its own)."""
         return self.samplers[0]
+
+    @property
+    def tuning(self) -> Tuning | None:
+        """What a warm-up chose and why; None where all numbers were given."""
+        sampler = self.sampler
+        return sampler.tuning if isinstance(sampler, Langevin) else None
 
     @cached_property
     def state(self) -> Any:

@@ -26,12 +26,13 @@ from tacthmc.run.result import Run
 from tacthmc.run.session import finished, new_folder, recorded, started
 from tacthmc.run.start import chain_positions, check_start
 from tacthmc.samplers.base import Sampler
+from tacthmc.tuning.untuned import Untuned
 from tacthmc.work import heavy
 
 
 def sample(
     key: Array,
-    sampler: Sampler | Sequence[Sampler],
+    sampler: Sampler | Sequence[Sampler] | Untuned,
     potential: Potential,
     init: Any,
     num_steps: int,
@@ -55,7 +56,9 @@ def sample(
             chains run and on however many devices. (Not so with ``impl="rbg"``, a faster
             generator on some accelerators whose numbers depend on the number of chains.)
         sampler: any of the package's samplers or optimisers; or a list with one per chain that
-            differ in their numbers only, all in one compiled program.
+            differ in their numbers only, all in one compiled program. Or one without its numbers,
+            ``tact()``: then short runs choose them first (:func:`tacthmc.warmup`), say so, and
+            leave each chain where it starts from; ``run.tuning`` has what they chose.
         potential: the energy to sample, exp(−U).
         init: one position for all chains, or one with a leading axis of ``num_chains``. Where
             both readings make sense, a vector is one position and a matrix one per row.
@@ -91,7 +94,9 @@ def sample(
     >>> run.draws.shape
     (4, 90, 2)
     """
-    sampler, swept, num_chains = one_sampler(sampler, num_chains)
+    swept = False
+    if not isinstance(sampler, Untuned):
+        sampler, swept, num_chains = one_sampler(sampler, num_chains)
     checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
     checks.whole("num_steps", num_steps, 1)
     num_warmup = num_steps // 10 if num_warmup is None else num_warmup
@@ -102,7 +107,6 @@ def sample(
             " would be kept"
         )
     _check_keep(keep, potential)
-    check_checkpoints(checkpoint_seconds, checkpoint_steps, sampler.keep_every)
     check_callbacks(callbacks)
     check_progress(progress)
     if store is not None and not isinstance(store, (str, Path)):
@@ -113,6 +117,16 @@ def sample(
         raise ValueError(f"key must be one key, shape (); got an array of keys, shape {key.shape}")
     if sampled is not None:
         potential, init = part(potential, init, sampled)
+    if isinstance(sampler, Untuned):
+        # Imported here, since a warm-up samples.
+        from tacthmc.tuning.first import tuned_first
+
+        starts = chain_positions(potential, init, num_chains, init_per_chain)
+        check_start(potential, starts, key)
+        sampler, init = tuned_first(key, sampler, potential, starts, progress)
+        init_per_chain = True
+        sampler, swept, num_chains = one_sampler(sampler, num_chains)
+    check_checkpoints(checkpoint_seconds, checkpoint_steps, sampler.keep_every)
     whole_potential = potential
     potential, source = without_source(potential)
     if mesh is None:

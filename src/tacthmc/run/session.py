@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from tacthmc.devices import place, using
+from tacthmc.family import Langevin
 from tacthmc.hosts import together
 from tacthmc.part import PartPotential
 from tacthmc.potential import Potential
@@ -23,6 +24,7 @@ from tacthmc.run.persist import StoreWriter, array_specs
 from tacthmc.run.plan import Plan
 from tacthmc.run.record import Record, StoredRecord
 from tacthmc.run.result import Run
+from tacthmc.samplers.base import Sampler
 from tacthmc.store.checkpoint import Checkpoints
 from tacthmc.store.errors import StoreError, writing
 from tacthmc.store.folder import Folder, device_name
@@ -97,6 +99,7 @@ def new_folder(
         "processes": jax.process_count(),
         "mesh": None if plan.mesh is None else dict(plan.mesh.shape),
         "sampler": repr(plan.sampler),
+        "tuning": _tuning(plan.sampler),
         "potential": type(potential).__name__,
         "part": isinstance(potential, PartPotential),
     }
@@ -204,3 +207,10 @@ def finished(
         compile_seconds=outcome.compile_seconds,
         folder=folder,
     )
+
+
+def _tuning(sampler: Sampler) -> Any:
+    """What a warm-up chose, where there was one."""
+    if not isinstance(sampler, Langevin) or sampler.tuning is None:
+        return None
+    return {"choices": sampler.tuning.record(), "gradients": sampler.tuning.gradients}

@@ -1,7 +1,7 @@
 r"""TACT-HMC, the paper's sampler, and its two ablations."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from tacthmc import checks
 from tacthmc._typing import Number, Rate
@@ -11,28 +11,71 @@ from tacthmc.family import Langevin, Refresh
 from tacthmc.frame import Frame
 from tacthmc.integrator import Euler, Integrator
 from tacthmc.thermostat import NoThermostat, ScalarThermostat, TensorThermostat, Thermostat
+from tacthmc.tuning.untuned import Untuned
 
 
+@overload
 def tact(
     step_size: Rate,
     *,
-    noise: Rate = 0.1,
+    noise: Rate | None = None,
     xi_step_size: Rate | None = None,
     xi_noise: Rate | None = None,
     thermostat: Thermostat | None = None,
     xi_thermostat: Thermostat | None = None,
     coupling: Coupling | None = None,
     bias: Bias | None = None,
-    mass: Any = 1.0,
+    mass: Any = None,
     integrator: Integrator | None = None,
-    bath_temperature: Number = 1.0,
-    keep_every: int = 50,
-    keep_within: Number = 1.0,
+    bath_temperature: Number | None = None,
+    keep_every: int | None = None,
+    keep_within: Number | None = None,
     refresh: Refresh | None = None,
     xi_speed_limit: Number | None = None,
     centre: Any = None,
     frame: Frame | None = None,
-) -> Langevin:
+) -> Langevin: ...
+
+
+@overload
+def tact(
+    step_size: None = None,
+    *,
+    noise: Number | None = None,
+    xi_step_size: Number | None = None,
+    xi_noise: Number | None = None,
+    thermostat: Thermostat | None = None,
+    xi_thermostat: Thermostat | None = None,
+    coupling: Coupling | None = None,
+    bias: Bias | None = None,
+    keep_every: int | None = None,
+    keep_within: Number | None = None,
+    refresh: Refresh | None = None,
+    centre: Any = None,
+    frame: Frame | Literal["diagonal"] | None = None,
+) -> Untuned: ...
+
+
+def tact(
+    step_size: Rate | None = None,
+    *,
+    noise: Rate | None = None,
+    xi_step_size: Rate | None = None,
+    xi_noise: Rate | None = None,
+    thermostat: Thermostat | None = None,
+    xi_thermostat: Thermostat | None = None,
+    coupling: Coupling | None = None,
+    bias: Bias | None = None,
+    mass: Any = None,
+    integrator: Integrator | None = None,
+    bath_temperature: Number | None = None,
+    keep_every: int | None = None,
+    keep_within: Number | None = None,
+    refresh: Refresh | None = None,
+    xi_speed_limit: Number | None = None,
+    centre: Any = None,
+    frame: Any = None,
+) -> Langevin | Untuned:
     r"""Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo.
 
     In the paper's variables (r = pΔt/m, z = sΔt, η = Δt²/m), with T·λ for λ:
@@ -73,10 +116,15 @@ def tact(
     * Nothing is capped. ``xi_speed_limit`` breaks ξ's law (not θ's on the plateau).
     * The step is small: the splitting's error is of order η, Euler's of order √η.
 
+    **Without a step size** the numbers are chosen by short runs before the first step
+    (:func:`tacthmc.warmup`), all but those that are given. Left out beside a step size, they have
+    the defaults below.
+
     Args:
         step_size: η_θ = Δt²/m in full-data units: U is the sum over the data set. For a
-            learning rate per datum see :func:`tact_per_datum`.
-        noise: c_θ, the level of injected noise; the friction per step without other noise.
+            learning rate per datum see :func:`tact_per_datum`. None to have it chosen.
+        noise: c_θ, the level of injected noise, 0.1 by default; the friction per step without
+            other noise.
         xi_step_size: η_ξ; η_θ if not given.
         xi_noise: c_ξ; c_θ if not given.
         thermostat: for θ: ScalarThermostat (default), TensorThermostat, DiagonalThermostat,
@@ -86,13 +134,13 @@ def tact(
             its plateau, walls and hottest temperature, but n = 2 for its 3, which leaves less
             of ξ's way to temperatures that are hardly above one. Or CustomCoupling.
         bias: AdaptiveBiasingForce() by default; Metadynamics, well_tempered, NoBias, ….
-        mass: m_θ relative to the mass in η_θ: a number, or a pytree of numbers (per tensor)
+        mass: m_θ relative to the mass in η_θ, 1 by default: a number, or a pytree of numbers (per tensor)
             or arrays (diagonal: preconditioning) that matches the position.
         integrator: Splitting() by default, Euler() for Algorithm 1.
         bath_temperature: T, the thermostats' target. The plateau stays at the posterior's own
             temperature, T/λ = 1, for any T.
-        keep_every: K; θ is kept at every K-th step if ξ is on the plateau.
-        keep_within: keep only where |ξ| ≤ keep_within·ξ0.
+        keep_every: K, 50 by default; θ is kept at every K-th step if ξ is on the plateau.
+        keep_within: keep only where |ξ| ≤ keep_within·ξ0; 1 by default.
         refresh: which momenta are redrawn at every K-th step; none by default.
         xi_speed_limit: redraw r_ξ whenever |r_ξ| reaches this (the authors use 0.25).
         centre: "mean" lets θ widen about the plateau's mean as ξ heats, which keeps ξ moving in
@@ -113,25 +161,30 @@ def tact(
     >>> bool((run.draws > 0.5).any() and (run.draws < -0.5).any())     # both wells
     True
     """
-    return Langevin(
-        step_size,
-        noise=noise,
-        xi_step_size=xi_step_size,
-        xi_noise=xi_noise,
-        mass=mass,
-        thermostat=thermostat,
-        xi_thermostat=xi_thermostat,
-        coupling=PowerCoupling.up_to(9.0, power=2) if coupling is None else coupling,
-        bias=AdaptiveBiasingForce() if bias is None else bias,
-        integrator=integrator,
-        bath_temperature=bath_temperature,
-        keep_every=keep_every,
-        keep_within=keep_within,
-        refresh=refresh,
-        xi_speed_limit=xi_speed_limit,
-        centre=centre,
-        frame=frame,
-    )
+    settings: dict[str, Any] = {
+        "noise": noise,
+        "xi_step_size": xi_step_size,
+        "xi_noise": xi_noise,
+        "thermostat": thermostat,
+        "xi_thermostat": xi_thermostat,
+        "coupling": coupling,
+        "bias": bias,
+        "mass": mass,
+        "integrator": integrator,
+        "bath_temperature": bath_temperature,
+        "keep_every": keep_every,
+        "keep_within": keep_within,
+        "refresh": refresh,
+        "xi_speed_limit": xi_speed_limit,
+        "centre": centre,
+        "frame": frame,
+    }
+    given = {name: value for name, value in settings.items() if value is not None}
+    if step_size is None:
+        return Untuned(**given)
+    given.setdefault("coupling", PowerCoupling.up_to(9.0, power=2))
+    given.setdefault("bias", AdaptiveBiasingForce())
+    return Langevin(step_size, **given)
 
 
 def tact_per_datum(learning_rate: Rate, num_data: int, **settings: Any) -> Langevin:

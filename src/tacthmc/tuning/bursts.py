@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tacthmc._typing import Batch, Position, PRNGKey, Scalar
-from tacthmc.positions import dimension, flatten, scalar_dtype
+from tacthmc.positions import dimension, flatten, scalar_dtype, unflatten
 from tacthmc.potential import Potential, SameBatchPotential
 from tacthmc.run.failure import DivergedWarning
+from tacthmc.run.result import Run
 from tacthmc.run.sample import sample
 from tacthmc.samplers.sgnht import sgnht
 
@@ -24,40 +25,49 @@ DRAWS = 25
 
 
 class Heated(SameBatchPotential):
-    """λ·U: the posterior at temperature 1/λ."""
+    """The posterior at temperature 1/λ: λ·U, or U0 + λ·U1 where only a part is tempered."""
 
     inner: Potential
     weight: Array
 
     def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
-        """λ·Ũ."""
-        value, model = self.inner.estimate_with(position, batch, model)
-        return self.weight.astype(value.dtype) * value, model
+        """λ·Ũ, or Ũ0 + λ·Ũ1."""
+        fixed, tempered, model = self.inner.parts_with(position, batch, model)
+        return fixed + self.weight.astype(tempered.dtype) * tempered, model
 
     def energy(self, position: Any) -> Scalar:
-        """λ·U."""
-        value = self.inner.energy(position)
-        return self.weight.astype(value.dtype) * value
+        """λ·U, or U0 + λ·U1."""
+        fixed, tempered = self.inner.energy_parts(position)
+        return fixed + self.weight.astype(tempered.dtype) * tempered
+
+    @property
+    def is_split(self) -> bool:
+        """No: its temperature is fixed."""
+        return False
 
 
 @dataclass(frozen=True)
 class Burst:
-    """What a short run left; ``draws`` and ``energies`` are those of its second half."""
+    """What a short run left; ``draws`` and ``energies`` are those of its second half.
+
+    ``energies`` are those of the heated posterior.
+    """
 
     positions: Position
     draws: Float[np.ndarray, "chains draws d"]
     energies: Float[np.ndarray, "chains draws"]
+    every: int
+    """Steps between two draws."""
     finite: bool
 
 
 @dataclass
 class Bursts:
-    """Makes bursts of chains of one posterior and counts their gradients."""
+    """Makes bursts of chains of one potential, and counts their gradients."""
 
     potential: Potential
     chains: int
     steps: int
-    mass: Any = 1.0
     gradients: int = field(default=0, init=False)
 
     def run(
@@ -71,30 +81,35 @@ class Bursts:
     ) -> Burst:
         """``share`` of the usual number of steps, thermostatted, at a temperature."""
         one = jax.tree.map(lambda x: x[0], positions)
-        steps = max(int(share * self.steps), 2)
         room = max(2, DRAW_NUMBERS // (dimension(one) * self.chains))
         every = max(1, self.steps // (2 * min(DRAWS, room)))
-        sampler = sgnht(eta, noise=c, mass=self.mass, keep_every=every)
         heated = Heated(self.potential, jnp.asarray(1 / temperature, scalar_dtype(one)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DivergedWarning)
-            run = sample(
-                key,
-                sampler,
-                heated,
-                positions,
-                steps,
-                self.chains,
-                num_warmup=steps // 2,
-                init_per_chain=True,
-                progress=False,
-            )
-        self.gradients += self.chains * steps
-        rows = run.num_draws
-        energies = np.asarray(run.stats["energy"], float) * temperature
-        draws = flat_draws(run.draws) if rows else np.zeros((self.chains, 0, dimension(one)))
-        finite = not run.failures and rows > 0 and bool(np.all(np.isfinite(energies)))
-        return Burst(run.state.position, draws, energies, finite)
+        steps = max(int(share * self.steps), 2 * every)
+        run = quiet_run(key, sgnht(eta, noise=c, keep_every=every), heated, positions, steps)
+        self.gradients += self.chains * run.num_steps
+        if not run.num_draws:
+            nothing = np.zeros((self.chains, 0, dimension(one)))
+            return Burst(run.state.position, nothing, nothing[..., 0], every, finite=False)
+        energies = np.asarray(run.stats["energy"], float)
+        finite = not run.failures and bool(np.all(np.isfinite(energies)))
+        return Burst(run.state.position, flat_draws(run.draws), energies, every, finite)
+
+
+def quiet_run(key: PRNGKey, sampler: Any, potential: Potential, starts: Any, steps: int) -> Run:
+    """A run of which half is kept, and that says nothing; its failures are looked at."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DivergedWarning)
+        return sample(
+            key,
+            sampler,
+            potential,
+            starts,
+            steps,
+            jax.tree.leaves(starts)[0].shape[0],
+            num_warmup=steps // 2,
+            init_per_chain=True,
+            progress=False,
+        )
 
 
 def flat_draws(draws: Any) -> Float[np.ndarray, "chains draws d"]:
@@ -103,15 +118,25 @@ def flat_draws(draws: Any) -> Float[np.ndarray, "chains draws d"]:
     return np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=2)
 
 
+def stacked(vectors: Float[np.ndarray, "n d"], like: Position) -> Position:
+    """Vectors as a stack of positions."""
+    return jax.vmap(lambda x: unflatten(x, like))(jnp.asarray(vectors, scalar_dtype(like)))
+
+
 @eqx.filter_jit
 def estimates(
-    key: PRNGKey, potential: Potential, positions: Position
+    key: PRNGKey, potential: Potential, positions: Position, lam: Array
 ) -> tuple[Float[Array, " n"], Float[Array, "n d"]]:
-    """Ũ and ∇Ũ at each of a stack of positions, each from a batch of its own."""
+    """What ξ feels, and g with −λg the force on θ, at each of a stack of positions.
+
+    Each from a batch of its own. At λ = 1 the second is ∇Ũ.
+    """
 
     def one(key: PRNGKey, position: Position) -> tuple[Scalar, Array]:
-        value, gradient = potential.value_and_grad(position, potential.batch(key, position))
-        return value, flatten(gradient, scalar_dtype(position))
+        dtype = scalar_dtype(position)
+        batch = potential.batch(key, position)
+        felt = potential.felt(position, batch, potential.init_model(), lam.astype(dtype))
+        return felt.tempered, flatten(felt.gradient, dtype)
 
     count = jax.tree.leaves(positions)[0].shape[0]
     return jax.lax.map(lambda pair: one(*pair), (jax.random.split(key, count), positions))

@@ -36,7 +36,9 @@ class Tuning:
         for choice in self.choices:
             if choice.name == name:
                 return choice.value
-        raise KeyError(f"nothing was chosen for {name!r}; there is {[c.name for c in self.choices]}")
+        raise KeyError(
+            f"nothing was chosen for {name!r}; there is {[c.name for c in self.choices]}"
+        )
 
     def __eq__(self, other: object) -> bool:
         """Always, between two of them."""

@@ -30,7 +30,6 @@ class Noise(NamedTuple):
 
     mean: float
     top: float
-    energy: float
 
 
 class Steps(NamedTuple):
@@ -42,40 +41,42 @@ class Steps(NamedTuple):
     why_c: str
 
 
-def force_noise(gradients: Float[np.ndarray, "n d"], energies: Float[np.ndarray, " n"]) -> Noise:
-    """From estimates at one place.
+def force_noise(gradients: Float[np.ndarray, "n d"]) -> Noise:
+    """From estimates at one place, or at several less their mean at each.
 
     The noisiest direction is sought in one half of them and measured in the other, since in high
     dimension some direction of few samples is always noisy by chance.
 
     >>> rng = np.random.default_rng(0)
-    >>> noise = force_noise(rng.normal(size=(4000, 3)) * [1.0, 1.0, 3.0], rng.normal(size=4000))
+    >>> noise = force_noise(rng.normal(size=(4000, 3)) * [1.0, 1.0, 3.0])
     >>> round(noise.mean), round(noise.top)
-    (4, 9)
+    (4, 8)
     """
     gradients = np.asarray(gradients, float)
     centred = gradients - gradients.mean(axis=0)
-    half = len(centred) // 2
+    # Every other one, so that both halves have seen all places.
+    first, second = centred[::2], centred[1::2]
     mean = float(np.mean(centred**2)) * len(centred) / (len(centred) - 1)
     if not mean > 0:
-        return Noise(0.0, 0.0, float(np.var(energies, ddof=1)))
+        return Noise(0.0, 0.0)
     # The right singular vectors of a short, wide matrix by way of its small Gram matrix.
-    first = centred[:half]
     weights = np.linalg.eigh(first @ first.T)[1][:, -1]
     direction = first.T @ weights
     direction /= np.linalg.norm(direction)
-    top = float(np.var(centred[half:] @ direction, ddof=1))
+    top = float(np.var(second @ direction, ddof=1))
     # Two standard errors of a variance are no excess.
-    top /= 1 + 2 * np.sqrt(2 / (len(centred) - half))
-    return Noise(mean, max(top, mean), float(np.var(energies, ddof=1)))
+    top /= 1 + 2 * np.sqrt(2 / len(second))
+    return Noise(mean, max(top, mean))
 
 
-def steps(curvature: float, noise: Noise, eta: float | None = None, c: float | None = None) -> Steps:
+def steps(
+    curvature: float, noise: Noise, eta: float | None = None, c: float | None = None
+) -> Steps:
     """The largest η that all three limits allow, and the c that it needs.
 
-    >>> steps(4.0, Noise(0.0, 0.0, 0.0))[:2]
+    >>> steps(4.0, Noise(0.0, 0.0))[:2]
     (0.1, 0.1)
-    >>> steps(4.0, Noise(10.0, 90.0, 0.0)).why_eta
+    >>> steps(4.0, Noise(10.0, 90.0)).why_eta
     'the noisiest direction, of variance 90 to a mean of 10, is to be no more than 5% too hot'
     """
     excess = noise.top - noise.mean

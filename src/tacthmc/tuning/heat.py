@@ -7,6 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from tacthmc._typing import Position, PRNGKey
+from tacthmc.frame import Frame, FramedPotential
+from tacthmc.potential import Potential
 from tacthmc.tuning.bursts import Burst, Bursts
 from tacthmc.tuning.choices import TuningError
 from tacthmc.tuning.settle import curvature_at
@@ -49,6 +51,13 @@ class Heat(NamedTuple):
     cooled: list[Cooled]
     eta: float
     given: bool
+    potential: Potential
+    """What the chains moved in."""
+
+    @property
+    def frame(self) -> Frame | None:
+        """The frame they moved in."""
+        return self.potential.frame if isinstance(self.potential, FramedPotential) else None
 
     @property
     def _chosen(self) -> int | None:
@@ -102,7 +111,7 @@ def ladder(
             cooled.append(_compared(plateau, _cooled(down, bursts, levels, eta, c)))
             if cooled[-1].returned < RETURNED:
                 break
-    return Heat(levels, cooled, eta, top is not None)
+    return Heat(levels, cooled, eta, top is not None, bursts.potential)
 
 
 def _compared(plateau: Burst, burst: Burst) -> Cooled:
@@ -128,7 +137,7 @@ def _climb(
         eta /= 2
     raise TuningError(
         f"at temperature {temperature:g} the chains diverged even at η = {2 * eta:.3g}: give a"
-        " coupling that ends below it, such as coupling=tacthmc.GeometricCoupling("
+        " coupling that ends below it, such as coupling=tacthmc.PowerCoupling.up_to("
         f"{temperature / RATIO:g}), or a prior that holds θ together"
     )
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, DTypeLike, Float
 
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.frame import Frame
@@ -71,9 +71,13 @@ def curvatures(
 
 
 def rounded(
-    hessian: Float[np.ndarray, "d d"] | None, gradients: Float[np.ndarray, "n d"]
+    hessian: Float[np.ndarray, "d d"] | None,
+    gradients: Float[np.ndarray, "n d"],
+    dtype: DTypeLike = jnp.float32,
 ) -> Rounded:
-    """|H|^(−1/2) or V^(−1/2), V the force noise's covariance, as a frame, if chains relax faster in it by the step sizes that both allow.
+    """|H|^(−1/2) or V^(−1/2) as a frame, where chains relax faster in it; V is that of the noise.
+
+    How fast is told by the step sizes that curvature and noise allow in each.
 
     >>> rng = np.random.default_rng(0)
     >>> hessian = np.diag([1.0, 100.0])
@@ -98,7 +102,7 @@ def rounded(
     within, scale = min(times.values(), key=lambda pair: pair[0])
     if not within < WORTH * without:
         return Rounded(None, without, within)
-    return Rounded(Frame(jnp.asarray(scale, jnp.float32)), without, within)
+    return Rounded(Frame(jnp.asarray(scale, dtype)), without, within)
 
 
 def _inverse_root(matrix: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
@@ -107,9 +111,7 @@ def _inverse_root(matrix: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
     return (vectors / np.sqrt(values)) @ vectors.T
 
 
-def relaxation(
-    curvatures: Float[np.ndarray, " n"], gradients: Float[np.ndarray, "n d"]
-) -> float:
+def relaxation(curvatures: Float[np.ndarray, " n"], gradients: Float[np.ndarray, "n d"]) -> float:
     """Steps in which the flattest direction forgets, at the step size that noise and L allow.
 
     >>> round(relaxation(np.ones(2), np.zeros((8, 2))))
@@ -117,7 +119,7 @@ def relaxation(
     """
     steepest = float(np.max(curvatures))
     flattest = max(float(np.min(curvatures)), FLATTEST * steepest)
-    noise = friction.force_noise(gradients, np.zeros(len(gradients)))
+    noise = friction.force_noise(gradients)
     eta, c, *_ = friction.steps(steepest, noise)
     z = c + eta * noise.mean / 2
     return float(max(z / (eta * flattest), 2 / z))

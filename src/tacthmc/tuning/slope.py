@@ -7,7 +7,9 @@ mini-batch noise together, at a place where the coupling's slope is λ′, a ste
 .. math:: \Lambda = \int \sigma\,d\lambda,
 
 the way from unit temperature to the hottest in standard deviations of that push, is what ξ has
-to cross whatever its mass. θ widens with ξ (:mod:`tacthmc.breathing`) where that makes Λ shorter.
+to cross whatever its mass. A coupling with the same λ′σ all the way
+(:mod:`tacthmc.shaped_coupling`) makes that as short as it can be, and θ widens with ξ
+(:mod:`tacthmc.breathing`) where that makes Λ shorter.
 """
 
 from typing import NamedTuple
@@ -19,9 +21,9 @@ from jaxtyping import Float
 
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.coupling import Coupling
-from tacthmc.positions import unflatten
 from tacthmc.potential import Potential
-from tacthmc.tuning.bursts import estimates
+from tacthmc.shaped_coupling import ShapedCoupling
+from tacthmc.tuning.bursts import estimates, stacked
 from tacthmc.tuning.heat import Heat
 
 LIGHTEST = 0.01
@@ -41,24 +43,38 @@ class Profile(NamedTuple):
     plain: Float[np.ndarray, " n"]
     breathing: Float[np.ndarray, " n"]
 
-    def length(self, breathing: bool) -> float:
-        """Λ, by the trapezoidal rule in log λ."""
+    def sds(self, breathing: bool) -> Float[np.ndarray, " n"]:
+        """Those of what ξ feels in one form or the other; never nothing at all."""
         sd = self.breathing if breathing else self.plain
-        return float(np.trapezoid(sd / self.temperatures, np.log(self.temperatures)))
+        return np.maximum(sd, max(1e-3 * float(sd.max()), 1e-12))
+
+    def length(self, breathing: bool) -> float:
+        """Λ, by the trapezoidal rule in log λ.
+
+        >>> hot = np.geomspace(1.0, 9.0, 20)
+        >>> round(Profile(hot, hot, hot).length(breathing=False), 3)      # log 9
+        2.197
+        """
+        return float(
+            np.trapezoid(self.sds(breathing) / self.temperatures, np.log(self.temperatures))
+        )
 
     def push(self, coupling: Coupling, breathing: bool) -> float:
         """The largest λ′σ on the way."""
         xi = np.linspace(float(coupling.plateau), float(coupling.wall), 201)
         lam, slope = jax.vmap(coupling.value_and_slope)(jnp.asarray(xi))
-        sd = self.breathing if breathing else self.plain
-        logs = np.log(np.maximum(sd, 1e-30))
+        logs = np.log(self.sds(breathing))
         there = np.exp(np.interp(-np.log(np.asarray(lam)), np.log(self.temperatures), logs))
         return float(np.max(np.abs(np.asarray(slope)) * there))
+
+    def coupling(self, breathing: bool) -> ShapedCoupling:
+        """The coupling that they ask for."""
+        return ShapedCoupling(self.temperatures, self.sds(breathing))
 
 
 def profile(
     key: PRNGKey, potential: Potential, heat: Heat, like: Position, hottest: float
-) -> tuple[Profile, np.ndarray]:
+) -> tuple[Profile, Float[np.ndarray, " d"]]:
     """The fluctuations at each level up to ``hottest``, and the plateau's mean μ.
 
     ``potential`` is the one that the levels' chains moved in.
@@ -72,8 +88,12 @@ def profile(
         draws = plateau if number == 0 else level.burst.draws
         some = draws.reshape(-1, draws.shape[-1])
         some = some[:: max(1, len(some) // PER_LEVEL)][:PER_LEVEL]
-        stacked = jax.vmap(lambda x: unflatten(x, like))(jnp.asarray(some))
-        energies, gradients = estimates(jax.random.fold_in(key, number), potential, stacked)
+        energies, gradients = estimates(
+            jax.random.fold_in(key, number),
+            potential,
+            stacked(some, like),
+            jnp.asarray(1 / level.temperature),
+        )
         values = np.asarray(energies, float)
         calm = values - 0.5 * np.sum(np.asarray(gradients, float) * (some - centre), axis=1)
         rows.append((level.temperature, values.std(), calm.std()))
@@ -84,8 +104,8 @@ def xi_step_size(seen: Profile, coupling: Coupling, breathing: bool) -> tuple[fl
     """η_ξ, and what decided.
 
     >>> import tacthmc
-    >>> flat = Profile(np.array([1.0, 9.0]), np.array([1.0, 9.0]), np.zeros(2))
-    >>> value, why = xi_step_size(flat, tacthmc.GeometricCoupling(9.0), breathing=True)
+    >>> calm = Profile(np.array([1.0, 9.0]), np.array([1.0, 9.0]), np.zeros(2))
+    >>> value, why = xi_step_size(calm, calm.coupling(True), breathing=True)
     >>> round(value, 4), why
     (0.01, 'no lighter, so that θ keeps up')
     """

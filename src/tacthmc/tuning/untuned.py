@@ -13,11 +13,11 @@ NAMES = (
     "xi_thermostat",
     "coupling",
     "bias",
-    "mass",
     "keep_every",
     "keep_within",
     "refresh",
     "centre",
+    "frame",
 )
 """What can be fixed; the rest of :func:`tacthmc.tact`'s arguments have no numbers to choose."""
 
@@ -27,7 +27,9 @@ class Untuned:
 
     ``tacthmc.tact()`` makes one, ``tacthmc.tact(keep_every=20)`` one with K fixed.
     :func:`tacthmc.sample` tunes it before it begins, :func:`tacthmc.warmup` does so by itself.
-    To fix the step size and have the rest chosen, make it by this name.
+    To fix the step size and have the rest chosen, make it by this name; so too to say that there
+    shall be no frame (``frame=None``) or no breathing (``centre=None``). ``frame="diagonal"`` asks
+    for one with a scale for each coordinate, by their standard deviations in a short run.
 
     >>> Untuned(step_size=0.01, keep_every=20)
     Untuned(step_size=0.01, keep_every=20)
@@ -43,10 +45,12 @@ class Untuned:
                     f"{name!r} cannot be fixed for a warm-up{hint} Expected any of {NAMES};"
                     " settings beside these go with numbers of your own, tact(step_size, …)"
                 )
+        if isinstance(frame := fixed.get("frame"), str) and frame != "diagonal":
+            raise ValueError(f'frame must be "diagonal", a tacthmc.Frame or None; got {frame!r}')
         for name in ("step_size", "noise", "xi_step_size", "xi_noise"):
             if callable(fixed.get(name)):
                 raise TypeError(f"{name} must be a number for a warm-up; got a schedule")
-        self.fixed = {name: value for name, value in fixed.items() if value is not None}
+        self.fixed = fixed
 
     def __repr__(self) -> str:
         """As it was made."""

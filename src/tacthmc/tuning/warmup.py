@@ -1,7 +1,7 @@
 """``warmup``: a sampler's numbers, chosen by short runs."""
 
-import warnings
-from typing import Any
+import sys
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,245 +9,285 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from tacthmc import checks
+from tacthmc._typing import Position, PRNGKey
 from tacthmc.bias import AdaptiveBiasingForce
-from tacthmc.coupling import GeometricCoupling
 from tacthmc.diagnostics import autocorrelation
 from tacthmc.family import Langevin
-from tacthmc.frame import Frame, FramedPotential
-from tacthmc.positions import checked, dimension, flatten, scalar_dtype, unflatten
-from tacthmc.potential import Potential
-from tacthmc.run.failure import DivergedWarning
-from tacthmc.run.sample import sample
+from tacthmc.frame import Frame
+from tacthmc.positions import checked, dimension, scalar_dtype, unflatten
+from tacthmc.potential import Potential, innermost
 from tacthmc.samplers.tact import tact
+from tacthmc.streamed import StreamedPosterior
 from tacthmc.thermostat import ScalarThermostat
-from tacthmc.tuning import friction, slope
-from tacthmc.tuning.bursts import Bursts, estimates
-from tacthmc.tuning.choices import Choice, Tuning, TuningError
-from tacthmc.tuning.heat import ladder
-from tacthmc.tuning.rounding import curvatures, relaxation, rounded
-from tacthmc.tuning.settle import settle, curvature_at
+from tacthmc.tuning import slope
+from tacthmc.tuning.bursts import Burst, quiet_run
+from tacthmc.tuning.choices import Choice, Tuning, TuningError, shown
+from tacthmc.tuning.heat import Heat, ladder
+from tacthmc.tuning.plateau import Plateau
 from tacthmc.tuning.untuned import Untuned
 
-BATCHES = 512
-COLD, WARM = 0.95, 1.05
 XI_HOT = 1.15
-LONGEST = 10
+"""ξ's kinetic temperature at most: above, its step is too large for what pushes it."""
+TRIALS = 8
+TRIAL_BURSTS = 10
+"""A trial of the whole sampler takes so many bursts' steps."""
+XI_NOISE = 0.1
+SHORTEST_INERTIA, LONGEST_INERTIA = 50.0, 1000.0
+CLOSEST, FURTHEST = 5, 100
+"""Steps between two draws."""
 
 
-def warmup(key, sampler, potential, init, *, num_chains=16, num_steps=500, progress=None) -> Langevin:
-    tuner = _Tuner(key, sampler, potential, checked(init), num_chains, num_steps, progress)
-    return tuner.tuned()
+def warmup(
+    key: Array,
+    sampler: Untuned,
+    potential: Potential,
+    init: Any,
+    *,
+    num_chains: int = 16,
+    num_steps: int = 500,
+    progress: bool | None = None,
+) -> Langevin:
+    r"""Choose a sampler's numbers by short runs; returns the tuned sampler.
+
+    What is looked at, in this order:
+
+    1. **Down to the plateau**: from ``init``, with steps of 0.1 over the largest curvature.
+    2. **A frame** (:class:`tacthmc.Frame`) in which curvature and noise of the force are
+       rounder, in up to 256 dimensions, where chains relax faster in it.
+    3. **Step size and friction**: stability, the force's noise and how unequal it is
+       (:mod:`tacthmc.tuning.friction`), and the configurational temperature ⟨(θ − a)·∇U⟩/D, which
+       an integrator's bias would raise.
+    4. **How hot**: chains are heated up a ladder of temperatures and cooled again from each; the
+       hottest is the first from which nearly as many come back elsewhere as from any.
+    5. **ξ**: how the energy fluctuates at each level gives the coupling's shape, whether θ widens
+       with ξ, ξ's mass and the bias's bins (:mod:`tacthmc.tuning.slope`); a trial of the whole
+       sampler says whether ξ's kinetic temperature is right.
+    6. **K** from the energy's autocorrelation.
+
+    Nothing of it is adapted afterwards: the sampler that comes back is one of fixed numbers, whose
+    bias alone goes on learning (``bias.frozen()`` ends that too).
+
+    Args:
+        key: a key.
+        sampler: ``tacthmc.tact()``, or an :class:`tacthmc.Untuned` with some numbers fixed.
+        potential: the energy to sample; a streamed posterior has to be tuned by hand.
+        init: one position, from which all chains start.
+        num_chains: how many chains make the short runs. Modes of a weight below one over this
+            are not found.
+        num_steps: steps of one short run at least; some thirty to sixty are made.
+        progress: False says nothing; otherwise each choice is printed with its reason.
+
+    ``warmup(…).tuning`` has all choices with their reasons, ``.tuning.start`` the positions that
+    the chains ended at. Where nothing stable is found, a :class:`tacthmc.TuningError` says what
+    was seen.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> target = tacthmc.potential(lambda x: 50.0 * jnp.sum(x**2))
+    >>> sampler = warmup(jax.random.key(0), tacthmc.tact(keep_every=20), target, jnp.ones(2),
+    ...                  num_chains=4, num_steps=200, progress=False)
+    >>> round(sampler.step_size, 5), sampler.keep_every
+    (0.004, 20)
+    """
+    checks.instance("sampler", sampler, Untuned, "tacthmc.tact() or a tacthmc.Untuned")
+    checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
+    checks.whole("num_chains", num_chains, 2)
+    checks.whole("num_steps", num_steps, 20)
+    one = checked(init)
+    starts = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), one)
+    if not jnp.issubdtype(jnp.asarray(key).dtype, jax.dtypes.prng_key):
+        key = jax.random.wrap_key_data(jnp.asarray(key))
+    return warmed(key, sampler, potential, starts, num_steps, progress)
 
 
-class _Tuner:
-    def __init__(self, key, sampler, potential, init, num_chains, num_steps, progress):
-        self._key, self._fixed, self._potential, self._init = key, sampler.fixed, potential, init
-        self._bursts = Bursts(potential, num_chains, num_steps)
-        self._least = num_steps
-        self._progress = progress
-        self._choices: list[Choice] = []
-        self._frame = None
+def warmed(
+    key: PRNGKey,
+    sampler: Untuned,
+    potential: Potential,
+    starts: Position,
+    num_steps: int = 500,
+    progress: bool | None = None,
+) -> Langevin:
+    """:func:`warmup` from a stack of starts, one for each chain."""
+    if isinstance(innermost(potential), StreamedPosterior):
+        raise ValueError(
+            "a warm-up draws batches as it needs them, and a streamed posterior's come from its"
+            " loader: give numbers, tact(step_size, …), or tune on a part of the data"
+        )
+    notes = _Notes(sampler.fixed, progress is not False and jax.process_index() == 0)
+    frame = sampler.fixed.get("frame")
+    plateau = Plateau(potential, starts, num_steps, frame if isinstance(frame, Frame) else None)
+    keys = jax.random.split(key, 5)
+    heat = _heated(keys[0], plateau, notes)
+    theta = _theta(keys[1], plateau, heat, notes)
+    xi = _xi(keys[2], plateau, heat, theta, notes)
+    made, positions = _tried(keys[3], plateau, theta, xi, notes)
+    tuning = Tuning(tuple(notes.choices), plateau.bursts.gradients, positions)
+    notes.say(f"chosen by {tuning.gradients:,} gradients")
+    return eqx.tree_at(lambda s: s.tuning, made, tuning, is_leaf=lambda x: x is None)
 
-    def _next(self):
-        self._key, now = jax.random.split(self._key)
-        return now
 
-    def _choose(self, name, value, reason):
-        if name in self._fixed:
-            value, reason = self._fixed[name], "given"
-        self._choices.append(Choice(name, value, reason))
-        if self._progress:
-            from tacthmc.tuning.choices import shown
-            print(f"  {name} = {shown(value)}: {reason}", flush=True)
+class _Notes:
+    """What was chosen so far; what the user fixed goes before."""
+
+    def __init__(self, fixed: dict[str, Any], aloud: bool):
+        self.fixed, self.aloud = fixed, aloud
+        self.choices: list[Choice] = []
+
+    def choose(self, name: str, value: Any, reason: str) -> Any:
+        if name in self.fixed and not isinstance(self.fixed[name], str):
+            value, reason = self.fixed[name], "given"
+        self.choices.append(Choice(name, value, reason))
+        self.say(f"{name} = {shown(value)}: {reason}")
         return value
 
-    @property
-    def _inside(self):
-        return self._bursts.potential
+    def say(self, line: str) -> None:
+        if self.aloud:
+            print(f"warm-up: {line}", file=sys.stderr, flush=True)
 
-    def _reframe(self, frame, positions):
-        """Use another frame; positions are mapped from the old one."""
-        if self._frame is not None:
-            positions = jax.vmap(self._frame.outward)(positions)
-        self._frame = frame
-        self._bursts.potential = self._potential if frame is None else FramedPotential(self._potential, frame)
-        return positions if frame is None else jax.vmap(frame.inward)(positions)
 
-    def _rounded(self, positions):
-        """positions in the present frame"""
-        outside = positions if self._frame is None else jax.vmap(self._frame.outward)(positions)
-        _, gradients = self._sampled(self._potential, outside)
-        found = rounded(curvatures(self._next(), self._potential, outside), gradients)
-        return found
+class _Theta(NamedTuple):
+    eta: float
+    c: float
+    friction: float
+    """What the thermostat will settle on."""
 
-    def _sampled(self, potential, positions, each=BATCHES):
-        """gradients (centred per position) at up to 4 chains' positions"""
-        all_g, all_e = [], []
-        for i in range(4):
-            one = jax.tree.map(lambda x: jnp.broadcast_to(x[i], (each // 4, *x[i].shape)), positions)
-            e, g = estimates(self._next(), potential, one)
-            g, e = np.asarray(g, float), np.asarray(e, float)
-            all_g.append(g - g.mean(axis=0)); all_e.append(e - e.mean())
-        self._bursts.gradients += each
-        return np.concatenate(all_e), np.concatenate(all_g)
 
-    def _say(self, *what):
-        if self._progress: print("  ..", *what, flush=True)
+class _Xi(NamedTuple):
+    settings: dict[str, Any]
+    """Arguments of ``tact``."""
+    step_size: float
+    why: str
 
-    def _steps(self, curvature, positions):
-        energies, gradients = self._sampled(self._inside, positions)
-        noise = friction.force_noise(gradients, energies)
-        found = friction.steps(curvature, noise, self._fixed.get("step_size"), self._fixed.get("noise"))
-        time = relaxation(np.array([curvature]), gradients)
-        return found, noise, time
 
-    def tuned(self):
-        fixed, bursts = self._fixed, self._bursts
-        settled = settle(self._next(), bursts, self._init)
-        self._say("settled in", settled.rounds, "curvature", settled.curvature, "energy", settled.burst.energies.mean())
-        positions, curvature = settled.burst.positions, settled.curvature
-        best = np.inf
-        for attempt in range(4):
-            found = self._rounded(positions)
-            self._say("frame", found.without, found.within, found.frame is not None)
-            if found.frame is None:
-                break
-            positions = self._reframe(found.frame, positions)
-            again = settle(self._next(), bursts, positions, stacked=True)
-            positions, curvature = again.burst.positions, again.curvature
-            (eta, c, why_eta, why_c), noise, time = self._steps(curvature, positions)
-            self._say("settled again in", again.rounds, again.curvature, again.burst.energies.mean(), "time", time, "eta", eta)
-            if time > 0.7 * best:
-                break
-            best = time
-        (eta, c, why_eta, why_c), noise, time = self._steps(curvature, positions)
-        relax = found.within if self._frame is not None else (found.without if np.isfinite(found.without) else time)
-        bursts.steps = int(np.clip(20 * relax, self._least, LONGEST * self._least))
-        self._say("eta", eta, "c", c, why_eta, "relax", relax, "steps", bursts.steps)
-        eta, burst, why_eta = self._verified(eta, c, positions, why_eta)
-        top = None if "coupling" not in fixed else float(fixed["coupling"].hottest)
-        heat = ladder(self._next(), bursts, burst, eta, c, top)
-        self._say("cooled", [(round(c.moved,2), c.returned) for c in heat.cooled])
-        hottest, why_hot = heat.hottest
-        coupling = self._choose("coupling", GeometricCoupling(hottest), why_hot)
-        seen, mean = slope.profile(self._next(), self._inside, heat, self._init, float(coupling.hottest))
-        centre = unflatten(jnp.asarray(mean, jnp.float32), self._init)
-        centre = centre if self._frame is None else self._frame.outward(centre)
-        positions = heat.plateau.positions
-        level_positions = [(l.temperature, l.burst.positions) for l in heat.levels[1:] if l.temperature <= 1.001*float(coupling.hottest)]
-        old = self._frame
-        found = self._rounded(positions)
-        self._say("frame again", found.without, found.within, found.frame is not None)
-        positions = self._reframe(found.frame, positions)
-        curvature = curvature_at(self._next(), self._inside, positions, bursts.chains)
-        for t, p in level_positions:
-            p = p if old is None else jax.vmap(old.outward)(p)
-            p = p if self._frame is None else jax.vmap(self._frame.inward)(p)
-            hot = curvature_at(self._next(), self._inside, p) / t
-            self._say("curvature at", t, hot)
-            curvature = max(curvature, hot)
-        (eta, c, why_eta, why_c), noise, time = self._steps(curvature, positions)
-        eta, burst, why_eta = self._verified(eta, c, positions, why_eta)
-        self._choose("frame", self._frame, f"{found.without:.3g} steps to relax without, {found.within:.3g} with")
-        eta = self._choose("step_size", eta, why_eta)
-        c = self._choose("noise", c, why_c)
-        lengths = seen.length(False), seen.length(True)
-        self._say("profile", seen)
-        breathing = lengths[1] < lengths[0]
-        centre = self._choose(
-            "centre",
-            centre if breathing else None,
-            f"the way to {float(coupling.hottest):.3g} is {lengths[0]:.3g} sds of the energy long,"
-            f" {lengths[1]:.3g} if θ widens with ξ",
-        )
-        breathing = centre is not None
-        eta_xi, why = slope.xi_step_size(seen, coupling, breathing)
-        z = c + eta * noise.mean / 2
-        inertia = float(np.clip(4 / (dimension(self._init) * z * z), 50, 1000))
-        thermostat = self._choose(
-            "thermostat",
-            ScalarThermostat(steps=inertia),
-            f"Γ = {inertia:.3g} steps: fluctuates by half the friction {z:.3g} or less",
-        )
-        bias = self._choose(
-            "bias",
-            AdaptiveBiasingForce(slope.bins(seen, breathing)),
-            f"{slope.bins(seen, breathing)} bins: {slope.BINS_PER_SD} to a standard deviation",
-        )
-        keep_every = self._choose("keep_every", self._spacing(burst), "half the energy's autocorrelation time")
-        rest = {k: fixed[k] for k in ("keep_within", "refresh", "mass") if k in fixed}
-        rest |= {"thermostat": thermostat, "coupling": coupling, "bias": bias, "frame": self._frame}
-        rest |= {"keep_every": keep_every, "centre": centre, "noise": c}
-        rest |= {"xi_noise": fixed.get("xi_noise", 0.1)}
-        rest |= {"xi_thermostat": fixed.get("xi_thermostat", ScalarThermostat(steps=100))}
-        positions = burst.positions if self._frame is None else jax.vmap(self._frame.outward)(burst.positions)
-        made, positions = self._tempered(eta, eta_xi, why, rest, positions)
-        tuning = Tuning(tuple(self._choices), bursts.gradients, positions)
-        return eqx.tree_at(lambda s: s.tuning, made, tuning, is_leaf=lambda x: x is None)
+def _heated(key: PRNGKey, plateau: Plateau, notes: _Notes) -> Heat:
+    """Down, a first frame and first numbers, and up the ladder with them."""
+    fixed, keys = notes.fixed, jax.random.split(key, 6)
+    curvature = plateau.settled(keys[0])
+    if fixed.get("frame") == "diagonal":
+        plateau.use(plateau.diagonal_frame(keys[1], curvature))
+        curvature = plateau.settled(keys[2])
+    elif "frame" not in fixed:
+        curvature = plateau.rounded(keys[2], curvature)
+    first = plateau.numbers(keys[3], curvature, fixed.get("step_size"), fixed.get("noise"))
+    plateau.longer(first.relaxation)
+    steps = plateau.verified(keys[4], first.steps, "step_size" in fixed)
+    top = float(fixed["coupling"].hottest) if "coupling" in fixed else None
+    return ladder(keys[5], plateau.bursts, plateau.burst, steps.eta, steps.c, top)
 
-    def _verified(self, eta, c, positions, why):
-        seen = []
-        for attempt in range(6):
-            first = self._bursts.run(self._next(), positions, eta, c)
-            if first.finite:
-                temperature, error = self._virial(first, positions)
-                off = max(temperature - WARM, 0.0)
-                seen.append(f"η = {eta:.3g}: configurational temperature {temperature:.3g} ± {error:.2g}")
-                self._say(seen[-1], "steps", self._bursts.steps)
-                if temperature + 2 * error < 0.8 and self._bursts.steps < LONGEST * self._least:
-                    self._bursts.steps *= 2
-                    positions = first.positions
-                    continue
-                if off <= 3 * error:
-                    why = f"{why}; configurational temperature {temperature:.3g} ± {error:.2g}"
-                    return eta, first, why
-            else:
-                seen.append(f"η = {eta:.3g}: diverged")
-            if "step_size" in self._fixed:
-                break
-            eta, why = eta / 2, f"halved {attempt + 1} times, since: " + "; ".join(seen)
-        raise TuningError("no step size samples the plateau at its own temperature: " + "; ".join(seen))
 
-    def _virial(self, burst, start):
-        origin = np.asarray(jax.vmap(lambda p: flatten(p, scalar_dtype(p)))(start))[:, None]
-        draws = burst.draws
-        some = draws.reshape(-1, draws.shape[-1])
-        stacked = jax.vmap(lambda x: unflatten(x, self._init))(jnp.asarray(some))
-        _, gradients = estimates(self._next(), self._inside, stacked)
-        self._bursts.gradients += len(some)
-        gradients = np.asarray(gradients, float).reshape(draws.shape)
-        each = np.sum((draws - origin) * gradients, axis=2) / draws.shape[2]
-        means = each.mean(axis=1)
-        return float(means.mean()), float(means.std(ddof=1) / np.sqrt(len(means)))
+def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, notes: _Notes) -> _Theta:
+    """The numbers once more, now that chains are in as many modes as were found."""
+    fixed, keys = notes.fixed, jax.random.split(key, 4)
+    hottest = heat.hottest[0]
+    hot = [
+        (level.temperature, plateau.outside(level.burst.positions))
+        for level in heat.levels[1:]
+        if level.temperature <= 1.001 * hottest
+    ]
+    plateau.positions = heat.plateau.positions
+    if "frame" not in fixed:
+        found = plateau.better_frame(keys[0])
+        plateau.use(found.frame)
+        times = f"{found.without:.3g} steps to relax without it, {found.within:.3g} with the best"
+        reason = times if np.isfinite(found.without) else "none is thought of in this dimension"
+    else:
+        reason = "each coordinate's standard deviation"
+    notes.choose("frame", plateau.frame, reason)
+    curvature, where = plateau.steepest(keys[1], hot)
+    eta = fixed.get("step_size")
+    numbers = plateau.numbers(keys[2], curvature, eta, fixed.get("noise"))
+    steps = plateau.verified(keys[3], numbers.steps, eta is not None)
+    reason = steps.why_eta if where == "1" else f"{steps.why_eta} (at T = {where}, times λ)"
+    eta = notes.choose("step_size", steps.eta, reason)
+    c = notes.choose("noise", steps.c, steps.why_c)
+    return _Theta(eta, c, c + eta * numbers.noise.mean / 2)
 
-    def _spacing(self, burst):
-        every = max(1, self._bursts.steps // 2 // burst.energies.shape[1])
-        rho = autocorrelation(burst.energies, burst.energies.shape[1] // 2)
-        below = np.flatnonzero(rho < 0.05)
-        time = 1 + 2 * rho[1 : below[0] if len(below) else None].sum()
-        return int(np.clip(every * time / 2, 5, 100))
 
-    def _tempered(self, eta, eta_xi, why, rest, positions):
-        bursts, seen = self._bursts, []
-        steps = 10 * bursts.steps
-        for attempt in range(8):
-            value = self._fixed.get("xi_step_size", eta_xi)
-            made = tact(eta, xi_step_size=value, **rest)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DivergedWarning)
-                run = sample(
-                    self._next(), made, self._potential, positions, steps, bursts.chains,
-                    num_warmup=steps // 2, init_per_chain=True, progress=False,
-                )
-            bursts.gradients += bursts.chains * steps
-            if run.failures:
-                seen.append(f"η_ξ = {value:.3g}: diverged")
-            else:
-                hot = float(np.mean(run.after_warmup("xi_kinetic_temperature")))
-                seen.append(f"η_ξ = {value:.3g}: kinetic temperature {hot:.3g}, round trips {np.mean(run.round_trips):.3g}")
-                if hot < XI_HOT or "xi_step_size" in self._fixed:
-                    self._choose("xi_step_size", value, why + "; " + seen[-1])
-                    return made, jax.vmap(made.drawn)(run.state)
-            self._say(seen[-1])
-            eta_xi, why = eta_xi / 3, "lowered since: " + "; ".join(seen)
-        raise TuningError("; ".join(seen))
+def _xi(key: PRNGKey, plateau: Plateau, heat: Heat, theta: _Theta, notes: _Notes) -> _Xi:
+    """Coupling, form, bias and ξ's mass, from the fluctuations on the ladder."""
+    hottest, why_hot = heat.hottest
+    if "coupling" in notes.fixed:
+        hottest = float(notes.fixed["coupling"].hottest)
+    places = heat.frame
+    seen, mean = slope.profile(key, heat.potential, heat, plateau.like, hottest)
+    inside = unflatten(jnp.asarray(mean, scalar_dtype(plateau.like)), plateau.like)
+    middle = inside if places is None else places.outward(inside)
+    lengths = seen.length(False), seen.length(True)
+    breathes = lengths[1] < lengths[0]
+    centre = notes.choose(
+        "centre",
+        middle if breathes else None,
+        f"ξ's way is {lengths[0]:.3g} standard deviations of the energy long, {lengths[1]:.3g} if θ"
+        " widens with it",
+    )
+    breathes = centre is not None
+    coupling = notes.choose("coupling", seen.coupling(breathes), f"up to {hottest:g}: {why_hot}")
+    count = slope.bins(seen, breathes)
+    bias = notes.choose(
+        "bias",
+        AdaptiveBiasingForce(count),
+        f"{count} bins, {slope.BINS_PER_SD} to a standard deviation of the energy",
+    )
+    size = dimension(plateau.like)
+    inertia = 4 / (size * theta.friction**2)
+    inertia = float(np.clip(inertia, SHORTEST_INERTIA, LONGEST_INERTIA))
+    thermostat = notes.choose(
+        "thermostat",
+        ScalarThermostat(steps=inertia),
+        f"Γ = {inertia:.3g} steps: adapts fast, fluctuates less than the friction"
+        f" {theta.friction:.3g}",
+    )
+    every = notes.choose(
+        "keep_every", spacing(plateau.burst), "half the energy's autocorrelation time"
+    )
+    settings = {
+        "thermostat": thermostat,
+        "coupling": coupling,
+        "bias": bias,
+        "centre": centre,
+        "keep_every": every,
+        "frame": plateau.frame,
+        "noise": theta.c,
+        "xi_noise": notes.choose("xi_noise", XI_NOISE, "as for θ"),
+        "xi_thermostat": notes.choose("xi_thermostat", ScalarThermostat(), "Γ = 100 steps"),
+    }
+    settings |= {k: notes.fixed[k] for k in ("keep_within", "refresh") if k in notes.fixed}
+    return _Xi(settings, *slope.xi_step_size(seen, coupling, breathes))
+
+
+def _tried(
+    key: PRNGKey, plateau: Plateau, theta: _Theta, xi: _Xi, notes: _Notes
+) -> tuple[Langevin, Position]:
+    """The whole sampler, with a heavier ξ until its kinetic temperature is right."""
+    positions, seen = plateau.outside(plateau.burst.positions), []
+    eta_xi = notes.fixed.get("xi_step_size", xi.step_size)
+    steps, why = TRIAL_BURSTS * plateau.bursts.steps, xi.why
+    for number in range(TRIALS):
+        made = tact(theta.eta, xi_step_size=eta_xi, **xi.settings)
+        now = jax.random.fold_in(key, number)
+        run = quiet_run(now, made, plateau.potential, positions, steps)
+        plateau.bursts.gradients += plateau.bursts.chains * steps
+        if run.failures:
+            seen.append(f"η_ξ = {eta_xi:.3g}: {run.failures[0]}")
+        else:
+            hot = float(np.mean(run.after_warmup("xi_kinetic_temperature")))
+            trips = float(np.mean(run.round_trips)) * 1e5 / steps
+            shown = f"kinetic temperature {hot:.3g}, {trips:.3g} round trips in 10⁵ steps"
+            seen.append(f"η_ξ = {eta_xi:.3g}: {shown}")
+            if hot <= XI_HOT or "xi_step_size" in notes.fixed:
+                notes.choose("xi_step_size", eta_xi, f"{why}; {shown}")
+                return made, jax.vmap(made.drawn)(run.state)
+        if "xi_step_size" in notes.fixed:
+            break
+        eta_xi, why = eta_xi / 3, f"{xi.why}; then lighter was too light ({'; '.join(seen)})"
+    raise TuningError("ξ was not stable with any mass. Seen: " + "; ".join(seen))
+
+
+def spacing(burst: Burst) -> int:
+    """Half the integrated autocorrelation time of the energy in steps, within limits."""
+    rows = burst.energies.shape[1]
+    rho = autocorrelation(burst.energies, rows // 2)
+    below = np.flatnonzero(rho < 0.05)
+    time = 1 + 2 * float(rho[1 : below[0] if len(below) else None].sum())
+    return int(np.clip(burst.every * time / 2, CLOSEST, FURTHEST))

@@ -1,0 +1,26 @@
+"""What ``sample`` does with a sampler that has no numbers yet."""
+
+import jax
+import jax.numpy as jnp
+
+from tacthmc._typing import Position, PRNGKey
+from tacthmc.family import Langevin
+from tacthmc.potential import Potential
+from tacthmc.tuning.untuned import Untuned
+from tacthmc.tuning.warmup import warmed
+
+CHAINS = 16
+"""Chains that make the short runs, however many the run itself has."""
+STREAM = 2**31 + 1
+"""A stream of its own: chains fold their index into the same key."""
+
+
+def tuned_first(
+    key: PRNGKey, sampler: Untuned, potential: Potential, starts: Position, progress: bool | None
+) -> tuple[Langevin, Position]:
+    """The tuned sampler, and a start for each chain: where the short runs ended."""
+    count = jax.tree.leaves(starts)[0].shape[0]
+    some = jax.tree.map(lambda x: x[jnp.arange(CHAINS) % count], starts)
+    tuned = warmed(jax.random.fold_in(key, STREAM), sampler, potential, some, progress=progress)
+    assert tuned.tuning is not None
+    return tuned, jax.tree.map(lambda x: x[jnp.arange(count) % CHAINS], tuned.tuning.start)

@@ -1,0 +1,206 @@
+"""θ's numbers at unit temperature: a frame, step size and friction, and whether they sample it."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from tacthmc._typing import Position, PRNGKey
+from tacthmc.frame import Frame, FramedPotential
+from tacthmc.positions import flatten, scalar_dtype
+from tacthmc.potential import Potential
+from tacthmc.tuning import friction
+from tacthmc.tuning.bursts import Burst, Bursts, estimates, stacked
+from tacthmc.tuning.choices import TuningError
+from tacthmc.tuning.rounding import Rounded, curvatures, relaxation, rounded
+from tacthmc.tuning.settle import curvature_at, settle
+
+PLACES, BATCHES = 4, 128
+"""Chains at whose positions the force's noise is measured, and batches at each."""
+FRAMES = 4
+"""Frames tried one after the other, each from where the last one led."""
+FASTER = 0.7
+"""A further frame is worth it where chains relax in so much of the time."""
+WARM = 1.05
+"""The configurational temperature at most: the integrator's bias."""
+UNRELAXED = 0.8
+"""Below this a burst was too short for its chains to forget where they started."""
+HALVINGS, DOUBLINGS = 6, 3
+RELAXATIONS = 20
+"""Relaxation times in a burst."""
+LONGEST = 10
+"""A burst may take so many times the steps that it was asked to."""
+
+
+class Numbers(NamedTuple):
+    """η, c and why, the force's noise, and the steps in which chains relax."""
+
+    steps: friction.Steps
+    noise: friction.Noise
+    relaxation: float
+
+
+class Plateau:
+    """Chains of one potential at unit temperature, in a frame that may change."""
+
+    def __init__(
+        self, potential: Potential, starts: Position, num_steps: int, frame: Frame | None = None
+    ):
+        """``starts`` has a position for each chain; ``frame`` is one to begin in."""
+        self.like = jax.tree.map(lambda x: x[0], starts)
+        self.bursts = Bursts(potential, jax.tree.leaves(starts)[0].shape[0], num_steps)
+        self.potential, self.least = potential, num_steps
+        self.frame: Frame | None = None
+        self.positions = starts
+        """In the frame; :meth:`outside` has them as the potential knows them."""
+        self.use(frame)
+
+    @property
+    def inside(self) -> Potential:
+        """The potential of what moves."""
+        return self.bursts.potential
+
+    def outside(self, positions: Position) -> Position:
+        """A stack of positions in the frame as positions of θ."""
+        return positions if self.frame is None else jax.vmap(self.frame.outward)(positions)
+
+    def inward(self, positions: Position) -> Position:
+        """A stack of positions of θ in the frame."""
+        return positions if self.frame is None else jax.vmap(self.frame.inward)(positions)
+
+    def use(self, frame: Frame | None) -> None:
+        """Move in another frame from here on."""
+        positions = self.outside(self.positions)
+        self.frame = frame
+        self.bursts.potential = (
+            self.potential if frame is None else FramedPotential(self.potential, frame)
+        )
+        self.positions = self.inward(positions)
+
+    def settled(self, key: PRNGKey) -> float:
+        """Down from wherever chains are; returns the largest curvature there."""
+        found = settle(key, self.bursts, self.positions)
+        self.positions = found.positions
+        return found.curvature
+
+    def numbers(
+        self, key: PRNGKey, curvature: float, eta: float | None, c: float | None
+    ) -> Numbers:
+        """η and c by what curvature and noise allow; given ones stay."""
+        gradients = self._noise(key, self.inside, self.positions)
+        noise = friction.force_noise(gradients)
+        steps = friction.steps(curvature, noise, eta, c)
+        return Numbers(steps, noise, relaxation(np.array([curvature]), gradients))
+
+    def better_frame(self, key: PRNGKey) -> Rounded:
+        """The frame that curvature and noise at the chains' positions ask for."""
+        first, second = jax.random.split(key)
+        places = self.outside(self.positions)
+        gradients = self._noise(first, self.potential, places)
+        dtype = scalar_dtype(self.like)
+        return rounded(curvatures(second, self.potential, places), gradients, dtype)
+
+    def rounded(self, key: PRNGKey, curvature: float) -> float:
+        """Frame after frame, until chains relax no faster; returns the last one's curvature.
+
+        A frame is only as good as the place that it was measured at, and in a better one chains
+        get to a better place.
+        """
+        best = np.inf
+        for number in range(FRAMES):
+            keys = jax.random.split(jax.random.fold_in(key, number), 3)
+            found = self.better_frame(keys[0])
+            if found.frame is None:
+                break
+            self.use(found.frame)
+            curvature = self.settled(keys[1])
+            time = self.numbers(keys[2], curvature, None, None).relaxation
+            if time > FASTER * best:
+                break
+            best = time
+        return curvature
+
+    def diagonal_frame(self, key: PRNGKey, curvature: float) -> Frame:
+        """Each coordinate's standard deviation in a burst; none below a tenth of the median."""
+        numbers = self.numbers(key, curvature, None, None).steps
+        burst = self.bursts.run(key, self.positions, numbers.eta, numbers.c)
+        sd = np.sqrt(burst.draws.var(axis=1).mean(axis=0))
+        if not burst.finite or not np.median(sd) > 0:
+            raise TuningError(
+                "no standard deviations for frame='diagonal': the chains"
+                f" {'stood still' if burst.finite else 'diverged'} at η = {numbers.eta:.3g}"
+            )
+        scale = np.maximum(sd, 0.1 * np.median(sd))
+        return Frame(jnp.asarray(scale, scalar_dtype(self.like)))
+
+    def verified(self, key: PRNGKey, steps: friction.Steps, given: bool) -> friction.Steps:
+        """A burst whose chains are no hotter than they should be, with half η where they are."""
+        eta, why = steps.eta, steps.why_eta
+        halvings, doublings, seen = 0, 0, []
+        while True:
+            key, now = jax.random.split(key)
+            burst = self.bursts.run(now, self.positions, eta, steps.c)
+            if not burst.finite:
+                seen.append(f"η = {eta:.3g}: diverged")
+            else:
+                temperature, error = self.virial(now, burst)
+                shown = f"configurational temperature {temperature:.3g} ± {error:.2g}"
+                seen.append(f"η = {eta:.3g}: {shown}")
+                self.positions = burst.positions
+                if temperature + 2 * error < UNRELAXED and doublings < DOUBLINGS:
+                    # Too short a burst looks cold, whatever η is.
+                    self.bursts.steps, doublings = 2 * self.bursts.steps, doublings + 1
+                    continue
+                if temperature - 3 * error <= WARM:
+                    self.burst = burst
+                    return steps._replace(eta=eta, why_eta=f"{why}; {shown}")
+            halvings += 1
+            if given or halvings > HALVINGS:
+                raise TuningError(
+                    "no step size samples the plateau at its own temperature. Seen: "
+                    + "; ".join(seen)
+                )
+            eta, why = eta / 2, f"{steps.why_eta}; halved, since {'; '.join(seen)}"
+
+    def virial(self, key: PRNGKey, burst: Burst) -> tuple[float, float]:
+        """⟨(θ − a)·∇U⟩/D and its standard error; one, for any constant a: where chains started."""
+        start = jax.vmap(lambda p: flatten(p, scalar_dtype(p)))(self.positions)
+        vectors = burst.draws.reshape(-1, burst.draws.shape[-1])
+        _, gradients = estimates(key, self.inside, stacked(vectors, self.like), jnp.ones(()))
+        self.bursts.gradients += len(vectors)
+        slopes = np.asarray(gradients, float).reshape(burst.draws.shape)
+        each = np.mean((burst.draws - np.asarray(start)[:, None]) * slopes, axis=2)
+        means = each.mean(axis=1)
+        return float(means.mean()), float(means.std(ddof=1) / np.sqrt(len(means)))
+
+    def longer(self, relaxation: float) -> None:
+        """Bursts of many relaxation times from here on."""
+        wanted = int(RELAXATIONS * relaxation) if np.isfinite(relaxation) else self.least
+        self.bursts.steps = int(np.clip(wanted, self.least, LONGEST * self.least))
+
+    def steepest(self, key: PRNGKey, hot: list[tuple[float, Position]]) -> tuple[float, str]:
+        """The largest λ·curvature where chains are and at hotter places of θ; and where it is."""
+        first, second = jax.random.split(key)
+        worst, where = curvature_at(first, self.inside, self.positions, self.bursts.chains), "1"
+        for temperature, places in hot:
+            curvature = curvature_at(second, self.inside, self.inward(places)) / temperature
+            if curvature > worst:
+                worst, where = curvature, f"{temperature:g}"
+        return worst, where
+
+    def _noise(
+        self, key: PRNGKey, potential: Potential, positions: Position
+    ) -> Float[np.ndarray, "n d"]:
+        """Gradients less their mean, place by place."""
+        found = []
+        for place in range(min(PLACES, self.bursts.chains)):
+            same = jax.tree.map(
+                lambda x, i=place: jnp.broadcast_to(x[i], (BATCHES, *x[i].shape)), positions
+            )
+            now = jax.random.fold_in(key, place)
+            gradients = np.asarray(estimates(now, potential, same, jnp.ones(()))[1], float)
+            found.append(gradients - gradients.mean(axis=0))
+            self.bursts.gradients += BATCHES
+        return np.concatenate(found)
