@@ -21,6 +21,7 @@ from tacthmc.family import Langevin as Langevin
 from tacthmc.family import Refresh as Refresh
 from tacthmc.integrator import Euler as Euler
 from tacthmc.integrator import Splitting as Splitting
+from tacthmc.label_noise import label_noise as label_noise
 from tacthmc.matrix_thermostat import MatrixThermostat as MatrixThermostat
 from tacthmc.modes import find_modes as find_modes
 from tacthmc.noise import measure_noise as measure_noise
