@@ -5,6 +5,7 @@ Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo and its family
 
 from tacthmc import cores as cores
 from tacthmc import data as data
+from tacthmc import predict as predict
 from tacthmc import targets as targets
 from tacthmc import xla as xla
 from tacthmc.bias import AdaptiveBiasingForce as AdaptiveBiasingForce

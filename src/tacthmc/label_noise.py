@@ -170,7 +170,7 @@ class RandomLabels(NoisyLabels):
 
 def label_noise(
     potential: Potential,
-    share: float,
+    share: float | int,
     kind: Literal["permutation", "random per batch"] = "permutation",
     *,
     labels: Callable[[Any], Any] = second,
