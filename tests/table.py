@@ -78,6 +78,23 @@ def minibatched(batches):
     )
 
 
+def mislabelled(batches):
+    """As :func:`minibatched`, of examples with labels, most of which are wrong."""
+    rng = np.random.default_rng(0)
+    data = (
+        jnp.asarray(rng.normal(size=(23, 2)), jnp.float32),
+        jnp.asarray(rng.integers(0, 5, 23), jnp.int32),
+    )
+    potential = tacthmc.posterior(
+        lambda p: -energy(p),
+        lambda p, xy: -0.5 * jnp.sum((xy[0] + xy[1].astype(jnp.float32) - p["a"]) ** 2),
+        data,
+        5,
+        batches=batches,
+    )
+    return tacthmc.label_noise(potential, 0.8)
+
+
 def same(left, right, tolerance):
     for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
         assert np.allclose(a, b, rtol=tolerance, atol=tolerance)

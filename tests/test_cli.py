@@ -28,7 +28,18 @@ def flat(text):
     return " ".join(text.replace("│", " ").split())
 
 
-COMMANDS = ["demo", "reproduce", "sample", "new", "report", "resume", "summary", "info", "bench"]
+COMMANDS = [
+    "demo",
+    "reproduce",
+    "sample",
+    "new",
+    "report",
+    "resume",
+    "summary",
+    "info",
+    "bench",
+    "data",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -30,7 +30,8 @@ def test_docstrings(name):
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/scaling.md", "docs/runs.md", "docs/command-line.md"]
+    "page",
+    ["README.md", "docs/scaling.md", "docs/runs.md", "docs/command-line.md", "docs/learning.md"],
 )
 def test_pages(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

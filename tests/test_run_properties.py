@@ -10,7 +10,7 @@ import tacthmc
 from tacthmc.batches import Epochs
 from tacthmc.keys import step_keys
 from tacthmc.run import plan
-from tests.table import SAMPLERS, energy, minibatched, noisy, same, start
+from tests.table import SAMPLERS, energy, minibatched, mislabelled, noisy, same, start
 
 
 def weak():
@@ -63,26 +63,28 @@ def test_run(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "batches"),
+    ("name", "make", "batches"),
     [
-        ("tact", "replacement"),
-        ("tact-authors", "epochs"),
-        ("sgnht", "epochs"),
-        ("psgld", "replacement"),
-        ("momentum-sgd", "epochs"),
-        ("replica-exchange", "replacement"),
-        ("cyclical", "epochs"),
-        ("restarted", "replacement"),
+        ("tact", minibatched, "replacement"),
+        ("tact-authors", minibatched, "epochs"),
+        ("sgnht", minibatched, "epochs"),
+        ("psgld", minibatched, "replacement"),
+        ("momentum-sgd", minibatched, "epochs"),
+        ("replica-exchange", minibatched, "replacement"),
+        ("cyclical", minibatched, "epochs"),
+        ("restarted", minibatched, "replacement"),
+        ("tact", mislabelled, "epochs"),
+        ("sgnht", mislabelled, "replacement"),
     ],
 )
-def test_chunks_and_company(name, batches, monkeypatch):
+def test_chunks_and_company(name, make, batches, monkeypatch):
     """Neither chunks nor other chains change a chain."""
 
     def run(chains):
         return tacthmc.sample(
             jax.random.key(0),
             SAMPLERS[name](0.01),
-            minibatched(batches),
+            make(batches),
             start(),
             100,
             chains,

@@ -4,6 +4,8 @@ Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo and its family
 """
 
 from tacthmc import cores as cores
+from tacthmc import data as data
+from tacthmc import predict as predict
 from tacthmc import targets as targets
 from tacthmc import xla as xla
 from tacthmc.bias import AdaptiveBiasingForce as AdaptiveBiasingForce
@@ -21,6 +23,7 @@ from tacthmc.family import Refresh as Refresh
 from tacthmc.frame import Frame as Frame
 from tacthmc.integrator import Euler as Euler
 from tacthmc.integrator import Splitting as Splitting
+from tacthmc.label_noise import label_noise as label_noise
 from tacthmc.loss_table import loss_table as loss_table
 from tacthmc.matrix_thermostat import MatrixThermostat as MatrixThermostat
 from tacthmc.modes import find_modes as find_modes

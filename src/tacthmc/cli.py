@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from tacthmc.bench import options
+from tacthmc.data import command as data_command
 
 
 class NearestOption(TyperGroup):
@@ -41,6 +42,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(data_command.app, name="data")
 
 LARGEST = 2**32 - 1
 Seed = typer.Option(help="Seed of all random numbers.", min=0, max=LARGEST)

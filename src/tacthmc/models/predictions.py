@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
@@ -23,6 +21,9 @@ def averaged(
 
     .. math:: p(y \mid x) = \frac{1}{M}\sum_{k=1}^M \mathrm{softmax}\,f(x; \theta_k)_y
 
+    All on the device, in one program; :class:`tacthmc.predict.Predictive` takes draws as they
+    come, and says how good the probabilities are.
+
     Args:
         model: the network.
         draws: parameters with a leading axis of draws (or of chains).
@@ -38,41 +39,16 @@ def averaged(
     >>> probabilities.shape, bool(jnp.allclose(probabilities.sum(axis=1), 1.0))
     ((7, 2), True)
     """
+    # Here, since what they import has models in it.
+    from tacthmc.predict.predictive import number_of_draws
+    from tacthmc.predict.softmax import draws_together, summed
+
     checks.whole("batch_size", batch_size, 1)
-    if together is None:
-        together = 1 if jax.default_backend() == "cpu" else 32
+    together = draws_together(together)
     checks.whole("together", together, 1)
-    counts = {leaf.shape[:1] for leaf in jax.tree.leaves(draws)}
-    if len(counts) != 1 or counts == {()}:
-        raise ValueError(
-            "draws must be parameters that share a leading axis of draws; got leaves of shape"
-            f" {jax.tree.map(jnp.shape, draws)}"
-        )
+    count = number_of_draws(draws)
     if images.shape[0] == 0:
         raise ValueError("images is empty; expected at least one image")
-    return _averaged(model, draws, jnp.asarray(images), batch_size, together)
-
-
-@eqx.filter_jit
-def _averaged(model: Model, draws: Any, images: Array, batch_size: int, together: int) -> Array:
-    def probabilities(params: Any, images: Array) -> Array:
-        return jax.nn.softmax(model.logits(params, images), axis=-1)
-
-    def of_batch(images: Array) -> Array:
-        each = jax.lax.map(lambda p: probabilities(p, images), draws, batch_size=together)
-        return jnp.mean(each, axis=0)
-
-    return _in_batches(of_batch, images, batch_size)
-
-
-def _in_batches(function: Any, images: Array, batch_size: int) -> Array:
-    whole = images.shape[0] // batch_size
-    split = whole * batch_size
-    parts = []
-    if whole:
-        stacked = images[:split].reshape(whole, batch_size, *images.shape[1:])
-        found = jax.lax.map(function, stacked)
-        parts.append(found.reshape(split, found.shape[-1]))
-    if split < images.shape[0]:
-        parts.append(function(images[split:]))
-    return jnp.concatenate(parts)
+    weights = jnp.full(count, 1 / count)
+    images = jnp.asarray(images)
+    return summed(model.logits, draws, None, weights, images, batch_size, together)[0]

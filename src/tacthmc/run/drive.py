@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacthmc.devices import place, using
+from tacthmc.devices import local_chains, place, using
 from tacthmc.hosts import everyone, everyones_json, together
 from tacthmc.run.chains import run_chunk
-from tacthmc.run.chunk import Chain, Filled, Limits
+from tacthmc.run.chunk import Chain, Filled, Kept, Limits
 from tacthmc.run.failure import Failure, failures_in
 from tacthmc.run.feed import Feed, Feeder
 from tacthmc.run.monitor import Monitor, Snapshot
@@ -225,7 +225,9 @@ class Drive:
         self._last_ready = ready
         self._adapt(flight.intervals, took)
         columns, kept = take(flight.filled, flight.intervals, plan.mesh, self._store is not None)
-        self._sink.append(columns, kept)
+        held = local_chains(plan.mesh, plan.num_chains) if self._store else range(plan.num_chains)
+        draws = {int(chain): piece for chain, piece in zip(held, kept, strict=True)}
+        self._sink.append(*(_forgotten(columns, kept) if plan.forget else (columns, kept)))
         outcome.failures = failures_in(flight.filled.health, columns)
         outcome.chains, outcome.done = flight.chains, flight.done
         self._places = flight.places
@@ -233,7 +235,7 @@ class Drive:
             self._commit()
         seconds = ready - self._begun
         made = flight.intervals * plan.keep_every
-        return monitor.add(flight.done * plan.keep_every, made, columns, seconds)
+        return monitor.add(flight.done * plan.keep_every, made, columns, draws, seconds)
 
     def _adapt(self, count: int, took: float) -> None:
         """Chunks of about the time wanted, found in a few steps."""
@@ -283,6 +285,12 @@ def _wait(array: Any) -> None:
     while not array.is_ready():
         time.sleep(pause)
         pause = min(2 * pause, 5e-3)
+
+
+def _forgotten(columns: Any, kept: list[Kept]) -> tuple[Any, list[Kept]]:
+    """The rows alone: callbacks have had the draws."""
+    none = jax.tree.map(lambda x: x[:0], kept)
+    return {**columns, "keep": np.zeros_like(columns["keep"])}, none
 
 
 def _shared(places: list[Any] | None) -> list[Any] | None:

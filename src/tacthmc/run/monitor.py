@@ -1,10 +1,12 @@
 """What a person, or a callback, is told of a run while it goes on."""
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from tacthmc.run.chunk import Kept
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,9 @@ class Snapshot:
     """Each chain's share of steps at unit temperature, since this process began."""
     rows: dict[str, np.ndarray]
     """The statistics of this chunk, each (chain, row), as in ``run.trace``."""
+    draws: dict[int, Kept] = field(default_factory=dict)
+    """The draws of this chunk by chain: ``position`` (and ``model``) with a leading draw axis.
+    With a store, those of the chains that this process has."""
 
     def last(self, name: str) -> np.ndarray | None:
         """The last value of a statistic in each chain; None where there is none."""
@@ -54,7 +59,14 @@ class Monitor:
         # Over some chunks: the end of one alone is seen too coarsely.
         self._recent: deque[tuple[float, int]] = deque(maxlen=20)
 
-    def add(self, step: int, made: int, columns: dict[str, Any], seconds: float) -> Snapshot:
+    def add(
+        self,
+        step: int,
+        made: int,
+        columns: dict[str, Any],
+        draws: dict[int, Kept],
+        seconds: float,
+    ) -> Snapshot:
         """The picture after a chunk of ``made`` steps, so many seconds into the run."""
         if not self._recent:
             self._recent.append((self._begun, step - made))
@@ -71,4 +83,5 @@ class Monitor:
             kept=self._kept,
             plateau_share=self._plateau / self._rows,
             rows=columns,
+            draws=draws,
         )

@@ -46,6 +46,8 @@ class Plan:
     checkpoint_steps: int | None = None
     progress: bool | None = None
     callbacks: Sequence[Callback] = field(default=())
+    forget: bool = False
+    """Whether draws are for callbacks alone."""
 
     @property
     def keep_every(self) -> int:

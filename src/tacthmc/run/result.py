@@ -1,6 +1,6 @@
 """What a run leaves: draws, statistics, diagnostics, export."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tacthmc.noise import measure_noise
 from tacthmc.part import PartPotential
 from tacthmc.positions import leaf_names, scalar_names
 from tacthmc.potential import Potential, innermost
+from tacthmc.run.chunk import Kept
 from tacthmc.run.evidence import EvidenceRatio, Profile, evidence_ratio
 from tacthmc.run.exchange import export, open_store
 from tacthmc.run.failure import Failure
@@ -194,9 +195,6 @@ class Run:
         >>> bool(abs(run.expectation(lambda x: jnp.sum(x**2)) - 2.0) < 0.3)
         True
         """
-        checks.whole("block", block, 1)
-        if not self.counts.sum():
-            raise ValueError("the run has no draws to average over")
 
         @eqx.filter_jit
         def total(position: Any, model: Any, weights: Array) -> Any:
@@ -208,18 +206,25 @@ class Run:
             return jax.tree.map(lambda v: _weighted_sum(weights, v), values)
 
         sums, mass = None, 0.0
-        for chain, weights in enumerate(self._all_log_weights):
-            for begin in range(0, len(weights), block):
-                kept = self._record.kept(chain, begin, begin + block)
-                part = np.exp(weights[begin : begin + block])
-                # A short block is filled up with a draw that counts nothing: one program for all.
-                fill = block - len(part)
-                kept = jax.tree.map(lambda x, f=fill: np.concatenate([x, x[:1].repeat(f, 0)]), kept)
-                added = total(kept.position, kept.model, jnp.asarray(np.pad(part, (0, fill))))
-                added = jax.tree.map(lambda x: np.asarray(x, float), added)
-                sums = added if sums is None else jax.tree.map(np.add, sums, added)
-                mass += float(part.sum())
+        for _, kept, part in self.blocks(block):
+            # A short block is filled up with a draw that counts nothing: one program for all.
+            fill = block - len(part)
+            kept = jax.tree.map(lambda x, f=fill: np.concatenate([x, x[:1].repeat(f, 0)]), kept)
+            added = total(kept.position, kept.model, jnp.asarray(np.pad(part, (0, fill))))
+            added = jax.tree.map(lambda x: np.asarray(x, float), added)
+            sums = added if sums is None else jax.tree.map(np.add, sums, added)
+            mass += float(part.sum())
         return jax.tree.map(lambda x: x / mass, sums)
+
+    def blocks(self, size: int = 64) -> Iterator[tuple[int, Kept, np.ndarray]]:
+        """Every draw of every chain in blocks: the chain, its draws, their weights."""
+        checks.whole("block", size, 1)
+        if not self.counts.sum():
+            raise ValueError("the run has no draws to average over")
+        for chain, weights in enumerate(self._all_log_weights):
+            for begin in range(0, len(weights), size):
+                kept = self._record.kept(chain, begin, begin + size)
+                yield chain, kept, np.exp(weights[begin : begin + size])
 
     @property
     def trace(self) -> Mapping[str, np.ndarray]:

@@ -39,7 +39,7 @@ def sample(
     num_chains: int = 1,
     *,
     num_warmup: int | None = None,
-    keep: Literal["plateau", "all"] = "plateau",
+    keep: Literal["plateau", "all", "nothing"] = "plateau",
     sampled: Any = None,
     init_per_chain: bool | None = None,
     store: str | Path | None = None,
@@ -69,7 +69,9 @@ def sample(
         num_warmup: the first steps, never kept; a tenth of ``num_steps`` by default.
         keep: "plateau" keeps draws at unit temperature only; "all" those of all temperatures,
             with ``run.log_weights`` that turn them into draws from the posterior. The weights
-            need the full-data energy, at every ``keep_every``-th step.
+            need the full-data energy, at every ``keep_every``-th step. "nothing" hands draws at
+            unit temperature to the callbacks and forgets them, for models whose draws would
+            fill the memory: the run then has its trace only.
         sampled: which leaves of ``init`` to sample (see :func:`tacthmc.part`); the others
             stay fixed, common to all chains, and are None in the draws.
         init_per_chain: whether ``init`` has a leading chain axis, where that is to be said.
@@ -106,7 +108,7 @@ def sample(
             f"num_warmup ({num_warmup}) must be less than num_steps ({num_steps}): nothing"
             " would be kept"
         )
-    _check_keep(keep, potential)
+    _check_keep(keep, potential, store is not None)
     check_callbacks(callbacks)
     check_progress(progress)
     if store is not None and not isinstance(store, (str, Path)):
@@ -163,6 +165,7 @@ def sample(
         checkpoint_steps=checkpoint_steps,
         progress=progress,
         callbacks=tuple(callbacks),
+        forget=keep == "nothing",
     )
     plan = plan.placed()
     begun = time.perf_counter()
@@ -178,9 +181,11 @@ def sample(
     )
 
 
-def _check_keep(keep: str, potential: Potential) -> None:
-    if keep not in ("plateau", "all"):
-        raise ValueError(f"keep must be 'plateau' or 'all'; got {keep!r}")
+def _check_keep(keep: str, potential: Potential, stored: bool) -> None:
+    if keep not in ("plateau", "all", "nothing"):
+        raise ValueError(f"keep must be 'plateau', 'all' or 'nothing'; got {keep!r}")
+    if keep == "nothing" and stored:
+        raise ValueError("keep='nothing' forgets draws, and a store is there to have them")
     if keep == "all" and not potential.has_energy:
         raise ValueError(
             "keep='all' weighs draws by their full-data energy, which this potential does not"

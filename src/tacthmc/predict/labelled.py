@@ -1,0 +1,40 @@
+"""Probabilities and labels that belong together."""
+
+from typing import Any
+
+import numpy as np
+
+
+def checked(probabilities: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Both as arrays, if there is one label for each row and it is one of the classes.
+
+    >>> checked([[0.5, 0.5]], [2])
+    Traceback (most recent call last):
+    ...
+    ValueError: labels must be 0 to 1, the classes of probabilities; got 2 to 2
+    """
+    probabilities, labels = as_rows(probabilities), np.asarray(labels)
+    if labels.shape != probabilities.shape[:1] or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            f"labels must be {len(probabilities)} whole numbers, one for each row of probabilities;"
+            f" got {labels.dtype} of shape {labels.shape}"
+        )
+    classes = probabilities.shape[1]
+    if labels.min() < 0 or labels.max() >= classes:
+        raise ValueError(
+            f"labels must be 0 to {classes - 1}, the classes of probabilities; got {labels.min()}"
+            f" to {labels.max()}"
+        )
+    return probabilities, labels.astype(int)
+
+
+def as_rows(probabilities: Any) -> np.ndarray:
+    """A row of probabilities for each example, if that is what they are."""
+    rows = np.asarray(probabilities, float)
+    if rows.ndim != 2 or not rows.size:
+        raise ValueError(
+            f"probabilities must have shape (examples, classes), neither 0; got {rows.shape}"
+        )
+    if not np.all(rows >= 0) or not np.allclose(rows.sum(axis=1), 1, atol=1e-3):
+        raise ValueError("probabilities must be at least 0 and sum to 1 in each row")
+    return rows

@@ -1,0 +1,74 @@
+"""Probabilities and entropies summed over draws, a batch of inputs at a time."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Num
+
+TOGETHER = 32
+"""Draws at a time on an accelerator; on a CPU one is as fast, and takes less memory."""
+
+
+def draws_together(together: int | None) -> int:
+    """How many draws are evaluated at a time."""
+    if together is not None:
+        return together
+    return 1 if jax.default_backend() == "cpu" else TOGETHER
+
+
+@eqx.filter_jit
+def summed(
+    logits: Callable[..., Any],
+    draws: Any,
+    states: Any,
+    weights: Float[Array, " k"],
+    inputs: Num[Array, "n ..."],
+    batch_size: int,
+    together: int,
+) -> tuple[Float[Array, "n classes"], Float[Array, " n"]]:
+    """Σ_k w_k·softmax(logits) and Σ_k w_k·H over the draws' leading axis.
+
+    ``states`` are the model's states with the draws, or None.
+    """
+
+    def of_draw(draw: Any, state: Any, inputs: Array) -> tuple[Array, Array]:
+        values = logits(draw, inputs) if state is None else logits(draw, inputs, state)
+        if values.ndim != 2 or values.shape[0] != inputs.shape[0]:
+            raise ValueError(
+                f"logits must return an array of shape ({inputs.shape[0]}, classes); got"
+                f" {values.shape}"
+            )
+        logs = jax.nn.log_softmax(values, axis=-1)
+        # A class that is ruled out has no share in the entropy.
+        each = jnp.where(jnp.isfinite(logs), jnp.exp(logs) * logs, jnp.zeros_like(logs))
+        return jnp.exp(logs), -jnp.sum(each, axis=-1)
+
+    def of_batch(inputs: Array) -> tuple[Array, Array]:
+        def weighed(drawn: tuple[Any, Any, Array]) -> tuple[Array, Array]:
+            draw, state, weight = drawn
+            # What does not count may be anything.
+            return jax.tree.map(
+                lambda x: jnp.where(weight > 0, weight.astype(x.dtype) * x, jnp.zeros_like(x)),
+                of_draw(draw, state, inputs),
+            )
+
+        each = jax.lax.map(weighed, (draws, states, weights), batch_size=together)
+        return jax.tree.map(lambda x: jnp.sum(x, axis=0), each)
+
+    return _in_batches(of_batch, inputs, batch_size)
+
+
+def _in_batches(function: Callable[[Array], Any], inputs: Array, batch_size: int) -> Any:
+    whole = inputs.shape[0] // batch_size
+    split = whole * batch_size
+    parts = []
+    if whole:
+        stacked = inputs[:split].reshape(whole, batch_size, *inputs.shape[1:])
+        found = jax.lax.map(function, stacked)
+        parts.append(jax.tree.map(lambda x: x.reshape(split, *x.shape[2:]), found))
+    if split < inputs.shape[0]:
+        parts.append(function(inputs[split:]))
+    return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
