@@ -258,7 +258,8 @@ def main() -> None:
             row |= {"round_trips": float(np.mean(run.round_trips)), "draws": int(run.counts.sum())}
             row |= {"seconds": round(time.perf_counter() - begun, 1)}
             row |= problem.judge(run.all_draws)
-            row["chosen"] = {c.name: c.value for c in run.tuning.choices}
+            row["chosen"] = {c["name"]: c["value"] for c in run.tuning.record()}
+            row["chosen"]["hottest"] = float(run.sampler.coupling.hottest)
             file["rows"] = [
                 r for r in file["rows"] if (r["problem"], r["scale"]) != (name, scale)
             ] + [row]

@@ -1,0 +1,174 @@
+"""ξ on a real posterior: the paper's CNN on CIFAR-10, and what tempering gives its predictions.
+
+    python -m benchmarks.cifar_mobility OUT.json --data FOLDER [--hottest 2] [--xi-step-size 1e-5]
+
+Chains start from SGNHT's after ``--burn`` epochs, one a seed. SGNHT goes on, and ``tact`` with a
+table of losses (:func:`tacthmc.loss_table`), tempering the likelihood, for the same number of
+gradients. Nothing is chosen by the test set: each setting that is given runs and is reported.
+"""
+
+import argparse
+import json
+import platform
+import sys
+import time
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import tacthmc
+from tacthmc import data, models, predict
+
+BATCH, DECAY = 64, 1e-3
+
+
+def images(folder: Path, limit: int | None) -> data.ImageSet:
+    """CIFAR-10 from a folder, normalised; a part of it for a trial."""
+    whole = data.load("cifar10", folder=folder)
+    if limit is not None:
+        whole = data.ImageSet(
+            whole.name,
+            whole.train_images[:limit],
+            whole.train_labels[:limit],
+            whole.test_images[:limit],
+            whole.test_labels[:limit],
+            whole.classes,
+            whole.source,
+        )
+    return whole
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--epochs", type=int, default=1000)
+    parser.add_argument("--burn", type=int, default=200)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rate", type=float, default=5e-3, help="a learning rate, on the mean loss")
+    parser.add_argument("--noise", type=float, default=0.05)
+    parser.add_argument("--hottest", type=float, nargs="+", default=[2.0])
+    parser.add_argument("--xi-step-size", type=float, nargs="+", default=[1e-5])
+    parser.add_argument("--centre", action="store_true", help="θ widens with ξ")
+    parser.add_argument("--skip-sgnht", action="store_true")
+    parser.add_argument("--compute", default="tf32")
+    parser.add_argument("--limit", type=int, default=None)
+    args = parser.parse_args()
+    begun = time.perf_counter()
+    found = images(args.data, args.limit)
+    model = models.cnn(compute=args.compute)
+    fitting = data.shaped(data.normalised(found), model)
+    num_data = found.num_train
+    epoch = num_data // BATCH
+    clean = tacthmc.posterior(
+        models.gaussian_prior(precision=2 * DECAY * num_data),
+        models.categorical(model),
+        fitting.train,
+        BATCH,
+        batched=True,
+    )
+    eta, keep = args.rate / num_data, epoch
+    cold = tacthmc.sgnht(eta, noise=args.noise, keep_every=keep)
+    seeds = range(args.seeds)
+    inits = [model.init(jax.random.key(100 + s)) for s in seeds]
+    starts = jax.tree.map(lambda *x: jax.numpy.stack(x), *inits)
+    burnt = tacthmc.sample(
+        jax.random.key(0),
+        cold,
+        clean,
+        starts,
+        args.burn * epoch,
+        args.seeds,
+        num_warmup=args.burn * epoch - 1,
+        init_per_chain=True,
+        keep="nothing",
+    )
+    print("burnt in", round(time.perf_counter() - begun, 1), "s", flush=True)
+    file: dict[str, Any] = {
+        "about": {
+            "command": " ".join(["python -m benchmarks.cifar_mobility", *sys.argv[1:]]),
+            "device": str(getattr(jax.devices()[0], "device_kind", jax.devices()[0])),
+            "versions": {"python": platform.python_version(), "jax": jax.__version__},
+            "epochs": args.epochs,
+            "burn": args.burn,
+            "examples": num_data,
+        },
+        "rows": [],
+    }
+    groups: list[tuple[str, Any, list[Any], list[dict[str, Any]]]] = []
+    if not args.skip_sgnht:
+        about = [{"seed": s} for s in seeds]
+        groups.append(("sgnht", clean, [cold] * args.seeds, about))
+    tempered = tacthmc.temper_likelihood(tacthmc.loss_table(clean))
+    samplers, about = [], []
+    for hottest, xi, seed in product(args.hottest, args.xi_step_size, seeds):
+        sampler = tacthmc.tact(
+            eta,
+            noise=args.noise,
+            xi_step_size=xi,
+            xi_noise=0.1,
+            # What ξ feels is the mini-batches' noise at all temperatures: λ falls evenly.
+            coupling=tacthmc.ShapedCoupling([1.0, hottest], [1.0, 1.0]),
+            bias=tacthmc.AdaptiveBiasingForce(200, window=20_000.0),
+            centre="mean" if args.centre else None,
+            keep_every=keep,
+        )
+        samplers.append(sampler)
+        about.append({"hottest": hottest, "xi_step_size": xi, "seed": seed})
+    groups.append(("tact", tempered, samplers, about))
+    after = args.epochs - args.burn
+    for name, potential, samplers, about in groups:
+        begun = time.perf_counter()
+        chosen = np.array([row["seed"] for row in about])
+        where = jax.tree.map(lambda x: x[chosen], burnt.state.position)
+        live = predict.Predictive(model, fitting.test[0], per_chain=True)
+        run = tacthmc.sample(
+            jax.random.key(1),
+            samplers,
+            potential,
+            where,
+            after * epoch,
+            num_warmup=0,
+            init_per_chain=True,
+            keep="nothing",
+            callbacks=[live],
+        )
+        seconds = time.perf_counter() - begun
+        chains = live.chains
+        for chain, row in enumerate(about):
+            row = {"method": name, **row, **summary(run, chain, chains.get(chain), found)}
+            row["seconds"] = round(seconds / len(about), 1)
+            file["rows"].append(row)
+            print(json.dumps(row), flush=True)
+            args.out.write_text(json.dumps(file, indent=1))
+
+
+def summary(run: Any, chain: int, prediction: Any, found: data.ImageSet) -> dict[str, Any]:
+    """Where ξ was, what the energy was on the plateau in the second half, and the scores."""
+    rows = len(run.trace["energy"][chain])
+    late = np.arange(rows) >= rows // 2
+    energy = np.asarray(run.trace["energy"][chain], float)
+    here: dict[str, Any] = {"failures": [str(f) for f in run.failures if f.chain == chain]}
+    if "xi" in run.trace:
+        temperature = np.asarray(run.trace["temperature"][chain], float)
+        here["round_trips"] = int(run.round_trips[chain])
+        here["plateau_share"] = float(run.plateau_share[chain])
+        here["xi_temperature"] = float(np.mean(run.trace["xi_kinetic_temperature"][chain]))
+        here["felt_sd"] = float(np.std(np.diff(run.trace["felt_energy"][chain])) / np.sqrt(2))
+        here["hottest_seen"] = float(temperature.max())
+        late = late & (temperature == 1)
+    kept = energy[late]
+    here["plateau_energy"] = float(kept.mean()) if kept.size else None
+    here["its_error"] = float(kept.std() / np.sqrt(kept.size)) if kept.size > 1 else None
+    if prediction is not None:
+        scores = prediction.scores(found.test_labels)
+        here |= {"draws": prediction.weight} | {k: float(v) for k, v in scores._asdict().items()}
+    return here
+
+
+if __name__ == "__main__":
+    main()
