@@ -8,6 +8,8 @@ import optax
 import tacthmc
 
 RMS = optax.scale_by_rms()
+FRAME = np.array([[1.0, 0.2, 0.0], [0.2, 0.8, 0.1], [0.0, 0.1, 1.2]], np.float32)
+SHIFT = np.array([0.1, -0.2, 0.3], np.float32)
 
 SAMPLERS = {
     "tact": lambda eta: tacthmc.tact(eta, keep_every=10),
@@ -31,6 +33,9 @@ SAMPLERS = {
         eta, thermostat=tacthmc.MatrixThermostat(), bath_temperature=1.3, keep_every=10
     ),
     "tact-breathing": lambda eta: tacthmc.tact(eta, centre="mean", keep_every=10),
+    "tact-framed": lambda eta: tacthmc.tact(
+        eta, frame=tacthmc.Frame(FRAME, shift=SHIFT), centre="mean", keep_every=10
+    ),
     "without-thermostat": lambda eta: tacthmc.without_thermostat(eta, keep_every=10),
     "sgnht": lambda eta: tacthmc.sgnht(eta, refresh=tacthmc.Refresh(theta=True), keep_every=10),
     "sghmc": lambda eta: tacthmc.sghmc(eta, noise_estimate=0.5, keep_every=10),

@@ -43,7 +43,8 @@ class Frame(eqx.Module):
             if not np.all(np.isfinite(wide)):
                 raise ValueError("scale must be finite; got NaN or infinity in it")
             diagonal = wide if wide.ndim == 1 else np.linalg.svd(wide, compute_uv=False)
-            if not np.min(np.abs(diagonal)) > 0:
+            least = np.finfo(scale.dtype).eps * np.max(np.abs(diagonal))
+            if not np.min(np.abs(diagonal)) > least:
                 raise ValueError("scale must be invertible; got one that is not")
             inverse = 1 / wide if wide.ndim == 1 else np.linalg.inv(wide)
             self.inverse = jnp.asarray(inverse, scale.dtype)

@@ -62,13 +62,16 @@ def _retrieve(address: str, md5: str, path: Path, name: str, entry: Entry, folde
     before = logger.level
     # Its notes beside a progress bar say nothing new.
     logger.setLevel(logging.WARNING)
+    # A bar of our own, which its types do not know of.
+    bar: Any = _Progress(path.name)
+    downloader: Any = pooch.HTTPDownloader(progressbar=bar, timeout=30)
     try:
         pooch.retrieve(
             address,
             known_hash=f"md5:{md5}",
             fname=path.name,
             path=path.parent,
-            downloader=pooch.HTTPDownloader(progressbar=_Progress(path.name), timeout=30),
+            downloader=downloader,
         )
     except (OSError, ValueError) as error:
         # A checksum that does not fit is a ValueError, all else of the network an OSError.

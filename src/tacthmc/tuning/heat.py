@@ -18,7 +18,9 @@ LEVELS = 6
 """Up to a temperature of 3⁶ = 729."""
 ELSEWHERE = 0.15
 """The share of chains that has to come back elsewhere: small, for modes of little weight."""
-NEARLY = 0.6
+LUKEWARM = 1.5
+"""The hottest where heat finds nothing."""
+NEARLY = 0.7
 """What counts as nearly as many."""
 RETURNED = 0.9
 """The share of chains whose energy has to be again what it was before they were heated."""
@@ -60,34 +62,37 @@ class Heat(NamedTuple):
         return self.potential.frame if isinstance(self.potential, FramedPotential) else None
 
     @property
-    def _chosen(self) -> int | None:
-        """The first level from which nearly as many chains come back elsewhere as from any."""
-        sound = [c.moved if c.returned >= RETURNED else 0.0 for c in self.cooled]
-        if max(sound) < ELSEWHERE:
-            return None
-        return next(k for k, moved in enumerate(sound) if moved >= NEARLY * max(sound))
+    def moved(self) -> list[float]:
+        """The shares that came back elsewhere, none where too few came back at all."""
+        return [c.moved if c.returned >= RETURNED else 0.0 for c in self.cooled]
 
     @property
-    def plateau(self) -> Burst:
+    def widest(self) -> Burst:
         """Chains at unit temperature, in as many modes as were found."""
         if self.given:
             return self.cooled[-1].burst
-        chosen = self._chosen
-        return self.levels[0].burst if chosen is None else self.cooled[chosen].burst
+        moved = self.moved
+        best = int(np.argmax(moved))
+        return self.cooled[best].burst if moved[best] >= ELSEWHERE else self.levels[0].burst
 
     @property
     def hottest(self) -> tuple[float, str]:
-        """The chosen level's temperature, or the first's where nothing moved; and why."""
-        chosen, tried = self._chosen, len(self.cooled)
-        if chosen is None:
-            return RATIO, (
-                f"heated up to {self.levels[tried].temperature:g} and cooled again, the chains came"
-                " back to where they were: no other mode is in reach"
+        """The first level from which nearly as many come back elsewhere as from any; and why.
+
+        Hardly warm where nothing moved: what heat there is, is of no use.
+        """
+        moved = self.moved
+        if max(moved) < ELSEWHERE:
+            reached = self.levels[len(moved)].temperature
+            return LUKEWARM, (
+                f"heated up to {reached:g} and cooled again, the chains came back to where they"
+                " were: no other mode is in reach"
             )
-        found = self.levels[chosen + 1].temperature
+        best = next(k for k, share in enumerate(moved) if share >= NEARLY * max(moved))
+        found = self.levels[best + 1].temperature
         return found, (
-            f"heated to {found:g} and cooled again, {self.cooled[chosen].moved:.0%} of the chains"
-            " came back elsewhere, and hardly more of them after more heat"
+            f"heated to {found:g} and cooled again, {moved[best]:.0%} of the chains came back"
+            " elsewhere, and hardly more of them after more heat"
         )
 
 

@@ -27,6 +27,8 @@ WARM = 1.05
 """The configurational temperature at most: the integrator's bias."""
 UNRELAXED = 0.8
 """Below this a burst was too short for its chains to forget where they started."""
+UNREADABLE = 2.0
+"""An error of that temperature that no chain at rest has."""
 HALVINGS, DOUBLINGS = 6, 3
 RELAXATIONS = 20
 """Relaxation times in a burst."""
@@ -153,7 +155,7 @@ class Plateau:
                     # Too short a burst looks cold, whatever η is.
                     self.bursts.steps, doublings = 2 * self.bursts.steps, doublings + 1
                     continue
-                if temperature - 3 * error <= WARM:
+                if temperature - 3 * error <= WARM and error < UNREADABLE:
                     self.burst = burst
                     return steps._replace(eta=eta, why_eta=f"{why}; {shown}")
             halvings += 1

@@ -111,7 +111,7 @@ def _inverse_root(matrix: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
     return (vectors / np.sqrt(values)) @ vectors.T
 
 
-def relaxation(curvatures: Float[np.ndarray, " n"], gradients: Float[np.ndarray, "n d"]) -> float:
+def relaxation(curvatures: Float[np.ndarray, " k"], gradients: Float[np.ndarray, "n d"]) -> float:
     """Steps in which the flattest direction forgets, at the step size that noise and L allow.
 
     >>> round(relaxation(np.ones(2), np.zeros((8, 2))))

@@ -28,8 +28,8 @@ from tacthmc.tuning.heat import Heat
 
 LIGHTEST = 0.01
 """η_ξ at most, for walls 5/3 away: what is lighter leaves θ no time to relax."""
-PUSH = 0.1
-"""η_ξ·(λ′σ)² at most."""
+PUSH = 0.03
+"""η_ξ·(λ′σ)² at most: what is lighter is no faster where noise drags it, and leaves θ no time."""
 PER_LEVEL = 256
 """Draws at which energies are estimated, a level."""
 FEWEST_BINS, MOST_BINS = 30, 400
@@ -42,6 +42,21 @@ class Profile(NamedTuple):
     temperatures: Float[np.ndarray, " n"]
     plain: Float[np.ndarray, " n"]
     breathing: Float[np.ndarray, " n"]
+
+    def up_to(self, hottest: float) -> "Profile":
+        """The same without what is hotter; ends in between by interpolation of logarithms.
+
+        >>> hot = np.array([1.0, 3.0, 9.0])
+        >>> Profile(hot, hot, hot).up_to(1.5).plain.round(3).tolist()
+        [1.0, 1.5]
+        """
+        logs = np.log(self.temperatures)
+        kept = self.temperatures < 0.999 * hottest
+        columns = [np.append(self.temperatures[kept], hottest)]
+        for sds in (self.sds(False), self.sds(True)):
+            end = np.exp(np.interp(np.log(hottest), logs, np.log(sds)))
+            columns.append(np.append(sds[kept], end))
+        return Profile(*columns)
 
     def sds(self, breathing: bool) -> Float[np.ndarray, " n"]:
         """Those of what ξ feels in one form or the other; never nothing at all."""
@@ -73,18 +88,16 @@ class Profile(NamedTuple):
 
 
 def profile(
-    key: PRNGKey, potential: Potential, heat: Heat, like: Position, hottest: float
+    key: PRNGKey, potential: Potential, heat: Heat, like: Position
 ) -> tuple[Profile, Float[np.ndarray, " d"]]:
-    """The fluctuations at each level up to ``hottest``, and the plateau's mean μ.
+    """The fluctuations at each level, and the plateau's mean μ.
 
     ``potential`` is the one that the levels' chains moved in.
     """
-    plateau = heat.plateau.draws
+    plateau = heat.widest.draws
     centre = plateau.mean(axis=(0, 1))
     rows = []
     for number, level in enumerate(heat.levels):
-        if level.temperature > hottest * 1.001:
-            break
         draws = plateau if number == 0 else level.burst.draws
         some = draws.reshape(-1, draws.shape[-1])
         some = some[:: max(1, len(some) // PER_LEVEL)][:PER_LEVEL]

@@ -33,6 +33,8 @@ TRIALS = 8
 TRIAL_BURSTS = 10
 """A trial of the whole sampler takes so many bursts' steps."""
 XI_NOISE = 0.1
+BREATHES = 0.8
+"""θ widens with ξ where that makes ξ's way so much shorter."""
 SHORTEST_INERTIA, LONGEST_INERTIA = 50.0, 1000.0
 CLOSEST, FURTHEST = 5, 100
 """Steps between two draws."""
@@ -119,8 +121,9 @@ def warmed(
     plateau = Plateau(potential, starts, num_steps, frame if isinstance(frame, Frame) else None)
     keys = jax.random.split(key, 5)
     heat = _heated(keys[0], plateau, notes)
-    theta = _theta(keys[1], plateau, heat, notes)
-    xi = _xi(keys[2], plateau, heat, theta, notes)
+    way = _way(keys[4], plateau, heat, notes)
+    theta = _theta(keys[1], plateau, heat, way, notes)
+    xi = _xi(plateau, way, theta, notes)
     made, positions = _tried(keys[3], plateau, theta, xi, notes)
     tuning = Tuning(tuple(notes.choices), plateau.bursts.gradients, positions)
     notes.say(f"chosen by {tuning.gradients:,} gradients")
@@ -144,6 +147,16 @@ class _Notes:
     def say(self, line: str) -> None:
         if self.aloud:
             print(f"warm-up: {line}", file=sys.stderr, flush=True)
+
+
+class _Way(NamedTuple):
+    """From unit temperature to the hottest."""
+
+    seen: slope.Profile
+    hottest: float
+    why: str
+    middle: Position
+    """The plateau's mean, of θ."""
 
 
 class _Theta(NamedTuple):
@@ -176,16 +189,26 @@ def _heated(key: PRNGKey, plateau: Plateau, notes: _Notes) -> Heat:
     return ladder(keys[5], plateau.bursts, plateau.burst, steps.eta, steps.c, top)
 
 
-def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, notes: _Notes) -> _Theta:
+def _way(key: PRNGKey, plateau: Plateau, heat: Heat, notes: _Notes) -> _Way:
+    """How hot, and what the energy does on the way."""
+    seen, mean = slope.profile(key, heat.potential, heat, plateau.like)
+    inside = unflatten(jnp.asarray(mean, scalar_dtype(plateau.like)), plateau.like)
+    middle = inside if heat.frame is None else heat.frame.outward(inside)
+    if heat.given:
+        return _Way(seen, float(notes.fixed["coupling"].hottest), "given", middle)
+    hottest, why = heat.hottest
+    return _Way(seen.up_to(hottest), hottest, why, middle)
+
+
+def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, way: _Way, notes: _Notes) -> _Theta:
     """The numbers once more, now that chains are in as many modes as were found."""
     fixed, keys = notes.fixed, jax.random.split(key, 4)
-    hottest = heat.hottest[0]
     hot = [
         (level.temperature, plateau.outside(level.burst.positions))
         for level in heat.levels[1:]
-        if level.temperature <= 1.001 * hottest
+        if level.temperature <= 1.001 * way.hottest
     ]
-    plateau.positions = heat.plateau.positions
+    plateau.positions = heat.widest.positions
     if "frame" not in fixed:
         found = plateau.better_frame(keys[0])
         plateau.use(found.frame)
@@ -204,25 +227,20 @@ def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, notes: _Notes) -> _Theta:
     return _Theta(eta, c, c + eta * numbers.noise.mean / 2)
 
 
-def _xi(key: PRNGKey, plateau: Plateau, heat: Heat, theta: _Theta, notes: _Notes) -> _Xi:
+def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
     """Coupling, form, bias and ξ's mass, from the fluctuations on the ladder."""
-    hottest, why_hot = heat.hottest
-    if "coupling" in notes.fixed:
-        hottest = float(notes.fixed["coupling"].hottest)
-    places = heat.frame
-    seen, mean = slope.profile(key, heat.potential, heat, plateau.like, hottest)
-    inside = unflatten(jnp.asarray(mean, scalar_dtype(plateau.like)), plateau.like)
-    middle = inside if places is None else places.outward(inside)
+    seen = way.seen
     lengths = seen.length(False), seen.length(True)
-    breathes = lengths[1] < lengths[0]
+    breathes = lengths[1] < BREATHES * lengths[0]
     centre = notes.choose(
         "centre",
-        middle if breathes else None,
+        way.middle if breathes else None,
         f"ξ's way is {lengths[0]:.3g} standard deviations of the energy long, {lengths[1]:.3g} if θ"
         " widens with it",
     )
     breathes = centre is not None
-    coupling = notes.choose("coupling", seen.coupling(breathes), f"up to {hottest:g}: {why_hot}")
+    reason = f"up to {way.hottest:g}: {way.why}"
+    coupling = notes.choose("coupling", seen.coupling(breathes), reason)
     count = slope.bins(seen, breathes)
     bias = notes.choose(
         "bias",

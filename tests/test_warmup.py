@@ -1,0 +1,271 @@
+"""A sampler without numbers: what is chosen, that it is said, and that it samples."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tacthmc
+from tacthmc.targets import three_gaussians
+from tacthmc.tuning import friction, slope
+from tacthmc.tuning.heat import share_elsewhere
+from tacthmc.tuning.rounding import rounded
+from tests.budget import assert_mean
+
+# One worker for this file: its tests share compiled programs and runs.
+pytestmark = pytest.mark.xdist_group("test_warmup")
+
+
+class InUnits(eqx.Module):
+    """A function of θ as one of s·θ; s is an array, so that all units share a program."""
+
+    function: object
+    scale: jax.Array
+
+    def __call__(self, position, *rest):
+        return self.function(position / self.scale, *rest)
+
+
+def mixture(scale):
+    target = InUnits(three_gaussians(), jnp.asarray(scale, jnp.float32))
+    return tacthmc.noisy(tacthmc.potential(target), force=3.0 / scale, energy=1.0)
+
+
+@pytest.fixture(scope="module", params=[1.0, 1e-3, 1e3], ids=["as it is", "small", "large"])
+def three(request):
+    scale = request.param
+    run = tacthmc.sample(
+        jax.random.key(2),
+        tacthmc.tact(),
+        mixture(scale),
+        jnp.array([-4.0 * scale]),
+        60_000,
+        8,
+        progress=False,
+    )
+    return scale, run
+
+
+def test_modes_from_one_start_in_any_units(three):
+    scale, run = three
+    draws = np.asarray(run.draws[..., 0]) / scale
+    modes = np.abs(draws[..., None] - np.array([-4.0, 0.0, 4.0])).argmin(axis=-1)
+    for mode, weight in enumerate((0.3, 0.4, 0.3)):
+        assert_mean(modes == mode, weight, 0.02, f"weight of mode {mode}")
+    within = (draws - np.array([-4.0, 0.0, 4.0])[modes]) ** 2
+    assert_mean(within / 0.25, 1.0, 0.05, "variance within modes")
+
+
+def test_step_size_follows_the_units(three):
+    scale, run = three
+    # The force's noise, of variance 9, limits it before the curvature, 4, does: 0.5/9.
+    assert 0.035 < run.tuning["step_size"] / scale**2 < 0.08
+
+
+def test_everything_chosen_has_a_reason(three):
+    _, run = three
+    names = {choice.name for choice in run.tuning.choices}
+    assert names >= {
+        "step_size",
+        "noise",
+        "thermostat",
+        "xi_step_size",
+        "xi_thermostat",
+        "coupling",
+        "bias",
+        "keep_every",
+        "frame",
+        "centre",
+    }
+    assert all(choice.reason for choice in run.tuning.choices)
+    assert float(run.sampler.coupling.hottest) >= 2.9
+    assert "came back elsewhere" in str(run.tuning)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    """A linear regression with features in very unequal units: its posterior is known."""
+    rng = np.random.default_rng(0)
+    units = np.array([1.0, 30.0, 0.05])
+    x = rng.normal(size=(500, 3)) @ np.array([[1.0, 0.6, 0.0], [0.0, 0.8, 0.0], [0.0, 0.3, 1.0]])
+    x = x * units
+    y = x @ (np.array([1.0, -0.5, 2.0]) / units) + rng.normal(size=500)
+    precision = x.T @ x + np.diag(1 / (10 / units) ** 2)
+    mean = np.linalg.solve(precision, x.T @ y)
+    inverse = jnp.asarray(units / 10, jnp.float32)
+    potential = tacthmc.posterior(
+        lambda w: -0.5 * jnp.sum((w * inverse) ** 2),
+        lambda w, row: -0.5 * (row[3] - row[:3] @ w) ** 2,
+        jnp.asarray(np.column_stack([x, y]), jnp.float32),
+        50,
+    )
+    return potential, mean, np.linalg.inv(precision)
+
+
+@pytest.fixture(scope="module")
+def stored(regression, tmp_path_factory):
+    potential, *_ = regression
+    path = tmp_path_factory.mktemp("warm") / "run"
+    run = tacthmc.sample(
+        jax.random.key(0),
+        tacthmc.tact(),
+        potential,
+        jnp.zeros(3),
+        50_000,
+        8,
+        store=path,
+        progress=False,
+    )
+    return path, run
+
+
+def test_mini_batches_and_unequal_units(regression, stored):
+    _, mean, covariance = regression
+    _, run = stored
+    assert run.sampler.frame is not None
+    for i in range(3):
+        away = (np.asarray(run.draws[..., i], float) - mean[i]) / np.sqrt(covariance[i, i])
+        assert_mean(away, 0.0, 0.1, f"mean of coordinate {i}")
+        assert_mean(away**2, 1.0, 0.12, f"variance of coordinate {i}")
+
+
+def test_choices_are_stored_with_the_run(stored):
+    path, run = stored
+    again = tacthmc.load(path)
+    assert again.config is not None
+    record = again.config["tuning"]
+    assert [c["name"] for c in record["choices"]] == [c.name for c in run.tuning.choices]
+    assert record["gradients"] == run.tuning.gradients > 0
+    assert str(again.tuning) == str(run.tuning)
+
+
+def test_nothing_adapts_but_the_bias(stored):
+    _, run = stored
+    sampler = run.sampler
+    assert isinstance(sampler, tacthmc.Langevin)
+    assert not callable(sampler.step_size)
+    assert not callable(sampler.xi_step_size)
+    assert sampler.bias.frozen().table is None
+
+
+def gaussian():
+    return tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2 * jnp.array([1.0, 4.0])))
+
+
+def small(sampler, seed=0, potential=None, **options):
+    potential = gaussian() if potential is None else potential
+    given = {"num_chains": 4, "num_steps": 100, "progress": False} | options
+    return tacthmc.warmup(jax.random.key(seed), sampler, potential, jnp.ones(2), **given)
+
+
+def test_given_numbers_stay():
+    coupling = tacthmc.PowerCoupling.up_to(4.0)
+    fixed = {"step_size": 0.07, "noise": 0.2, "xi_step_size": 0.002, "keep_every": 7}
+    made = small(tacthmc.Untuned(coupling=coupling, frame=None, centre=None, **fixed))
+    assert made.step_size == 0.07
+    assert made.injected == 0.2
+    assert made.xi_step_size == 0.002
+    assert made.keep_every == 7
+    assert float(made.coupling.hottest) == pytest.approx(4.0)
+    reasons = {c.name: c.reason for c in made.tuning.choices}
+    assert all(reasons[name] == "given" for name in (*fixed, "coupling", "frame", "centre")) or (
+        reasons["xi_step_size"].startswith("given")
+    )
+
+
+def test_the_same_key_chooses_the_same():
+    first, second = (small(tacthmc.tact(), seed=3) for _ in range(2))
+    for name in ("step_size", "noise", "xi_step_size", "keep_every"):
+        assert first.tuning[name] == second.tuning[name]
+
+
+def test_a_diagonal_frame():
+    steep = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2 * jnp.array([1.0, 400.0])))
+    made = small(tacthmc.tact(frame="diagonal"), potential=steep)
+    assert made.frame is not None
+    ratio = float(made.frame.scale[0] / made.frame.scale[1])
+    assert 3 < ratio < 60
+
+
+def test_reasons_are_printed(capsys):
+    small(tacthmc.tact(), progress=None)
+    said = capsys.readouterr().err
+    assert "warm-up: step_size = " in said
+    assert "over the largest curvature" in said
+    small(tacthmc.tact(), progress=False)
+    assert not capsys.readouterr().err
+
+
+def test_reasons_do_not_change_what_is_compiled():
+    one, other = (tacthmc.Tuning((tacthmc.Choice("step_size", v, "so"),)) for v in (1.0, 2.0))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    with pytest.raises(KeyError, match="nothing was chosen for 'mass'"):
+        one["mass"]
+
+
+def test_where_there_is_no_bottom():
+    with pytest.raises(tacthmc.TuningError, match="diverged"):
+        small(tacthmc.tact(), potential=tacthmc.potential(lambda x: -jnp.sum(x**4)))
+
+
+def test_where_there_is_no_curvature():
+    with pytest.raises(tacthmc.TuningError, match=r"curvature at init is 0\.0"):
+        small(tacthmc.tact(), potential=tacthmc.potential(lambda x: jnp.sum(0 * x)))
+
+
+def test_a_given_step_that_is_too_large():
+    with pytest.raises(tacthmc.TuningError, match=r"(?s)no step size samples.*η = 50"):
+        small(tacthmc.Untuned(step_size=50.0, frame=None))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: tacthmc.Untuned(step_sise=1.0), TypeError, "did you mean 'step_size'"),
+        (lambda: tacthmc.tact(mass=2.0), TypeError, "'mass' cannot be fixed"),
+        (lambda: tacthmc.tact(noise=lambda k: 0.1), TypeError, "noise must be a number"),
+        (lambda: tacthmc.tact(frame="dense"), ValueError, "frame must be"),
+    ],
+)
+def test_what_cannot_be_fixed(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+def test_a_stream_cannot_be_warmed_up():
+    rows = tacthmc.HostBatches((np.zeros((40, 1), np.float32),), 4)
+    streamed = tacthmc.streamed(lambda w: -jnp.sum(w**2), lambda w, x: jnp.sum(w * x[0]), rows)
+    with pytest.raises(ValueError, match="streamed posterior"):
+        small(tacthmc.tact(), potential=streamed)
+
+
+def test_unequal_noise_makes_steps_shorter():
+    even, uneven = friction.Noise(4.0, 4.0), friction.Noise(4.0, 40.0)
+    assert friction.steps(1.0, uneven).eta < 0.2 * friction.steps(1.0, even).eta
+    assert friction.steps(1.0, uneven).c == friction.MOST
+
+
+def test_noise_in_high_dimension_is_not_uneven_by_chance():
+    found = friction.force_noise(np.random.default_rng(0).normal(size=(128, 2000)))
+    assert found.top < 1.5 * found.mean
+
+
+def test_round_posteriors_need_no_frame():
+    noise = np.random.default_rng(0).normal(size=(400, 3))
+    assert rounded(np.eye(3), noise).frame is None
+
+
+def test_a_chain_that_wanders_has_not_moved():
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(rng.normal(size=(8, 80, 2)), axis=1)
+    assert share_elsewhere(walk[:, :40], walk[:, 40:]) < 0.3
+
+
+def test_breathing_is_calm_in_one_gaussian():
+    hot = np.array([1.0, 3.0, 9.0])
+    seen = slope.Profile(hot, 10 * hot, np.full(3, 0.1))
+    assert seen.length(breathing=True) < 0.01 * seen.length(breathing=False)
+    assert seen.up_to(3.0).length(breathing=False) == pytest.approx(10 * np.log(3.0), rel=1e-6)
