@@ -96,8 +96,9 @@ def rounded(
         if np.trace(matrix) > 0:
             scale = _inverse_root(matrix)
             # In units where the steepest direction has a curvature of one.
-            scale /= np.sqrt(np.linalg.eigvalsh(scale @ hessian @ scale)[-1])
-            within = relaxation(np.linalg.eigvalsh(scale @ hessian @ scale), gradients @ scale)
+            scale /= np.sqrt(np.linalg.eigvalsh(scale.T @ hessian @ scale)[-1])
+            left = np.linalg.eigvalsh(scale.T @ hessian @ scale)
+            within = relaxation(left, gradients @ scale)
             times[number] = within, scale
     within, scale = min(times.values(), key=lambda pair: pair[0])
     if not within < WORTH * without:
@@ -106,9 +107,12 @@ def rounded(
 
 
 def _inverse_root(matrix: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
-    values, vectors = np.linalg.eigh(matrix)
+    """A with A·Aᵀ = M⁻¹, after each coordinate is measured in a unit of its own."""
+    diagonal = np.diag(matrix)
+    units = 1 / np.sqrt(np.maximum(diagonal, 1e-12 * diagonal.max()))
+    values, vectors = np.linalg.eigh(units[:, None] * matrix * units)
     values = np.maximum(values, FLATTEST * values[-1])
-    return (vectors / np.sqrt(values)) @ vectors.T
+    return units[:, None] * (vectors / np.sqrt(values)) @ vectors.T
 
 
 def relaxation(curvatures: Float[np.ndarray, " k"], gradients: Float[np.ndarray, "n d"]) -> float:
