@@ -26,7 +26,7 @@ class Averages(NamedTuple):
 
     probabilities: Float[Array, "chains n classes"]
     entropies: Float[Array, "chains n"]
-    count: Float[Array, " chains"]
+    draws: Float[Array, " chains"]
 
     @classmethod
     def none(cls, chains: int, images: int, classes: int) -> "Averages":
@@ -37,17 +37,17 @@ class Averages(NamedTuple):
 
     def prediction(self, chain: int) -> Prediction | None:
         """A chain's, if it had a draw."""
-        count = float(self.count[chain])
+        count = float(self.draws[chain])
         if not count:
             return None
-        sums = (np.asarray(x[chain], float) for x in (self.probabilities, self.entropies))
-        return Prediction(*(x / count for x in sums), count)
+        mean, entropy = (
+            np.asarray(x[chain], float) / count for x in (self.probabilities, self.entropies)
+        )
+        return Prediction(mean, entropy, count)
 
 
 @eqx.filter_jit
-def last_kept(
-    kept: Any, keep: Bool[Array, "chains rows"]
-) -> tuple[Any, Bool[Array, " chains"]]:
+def last_kept(kept: Any, keep: Bool[Array, "chains rows"]) -> tuple[Any, Bool[Array, " chains"]]:
     """The latest of each chain's draws of a chunk, and whether there is one."""
     used = jnp.sum(keep, axis=1, dtype=jnp.int32)
     place = jnp.maximum(used - 1, 0)
@@ -77,7 +77,7 @@ def added(
     return Averages(
         plus(averages.probabilities, probabilities),
         plus(averages.entropies, entropies),
-        averages.count + there.astype(averages.count.dtype),
+        averages.draws + there.astype(averages.draws.dtype),
     )
 
 

@@ -54,7 +54,7 @@ EXAMPLES = "**Examples**\n\n" + "\n\n".join(
     for line in (
         "--quick",
         "--task cnn --method tact sgnht --seeds 0 1 2 --minutes 8 --compute tf32",
-        "--task mlp --method adam --setting learning_rate=3e-4 --noise 0 --out tuned",
+        "--task mlp --method adam --setting learning_rate=3e-4,1e-3 --noise 0 --out tuned",
     )
 )
 
@@ -79,23 +79,23 @@ def spread(words: list[str]) -> list[str]:
     return made
 
 
-def settings(words: list[str]) -> dict[str, float]:
-    """Numbers by name.
+def settings(words: list[str]) -> dict[str, tuple[float, ...]]:
+    """Numbers to try, by name.
 
-    >>> settings(["learning_rate=3e-4"])
-    {'learning_rate': 0.0003}
+    >>> settings(["learning_rate=3e-4,1e-3"])
+    {'learning_rate': (0.0003, 0.001)}
     >>> settings(["learning_rate"])
     Traceback (most recent call last):
     ...
-    ValueError: --setting must be NAME=NUMBER; got 'learning_rate'
+    ValueError: --setting must be NAME=NUMBER[,NUMBER]...; got 'learning_rate'
     """
-    found = {}
+    found: dict[str, tuple[float, ...]] = {}
     for word in words:
-        name, _, value = word.partition("=")
+        name, _, values = word.partition("=")
         try:
-            found[name] = float(value)
+            found[name] = tuple(float(value) for value in values.split(","))
         except ValueError:
-            raise ValueError(f"--setting must be NAME=NUMBER; got {word!r}") from None
+            raise ValueError(f"--setting must be NAME=NUMBER[,NUMBER]...; got {word!r}") from None
     return found
 
 
@@ -113,8 +113,8 @@ def table1(
     config: Annotated[
         ConfigName,
         typer.Option(
-            help="paper: Algorithm 1 to the letter. splitting: its numbers, our integrator and bias."
-            " adapted: that with thermostats of relative inertia. authors: as their code."
+            help="paper: Algorithm 1 to the letter. splitting: its numbers, our integrator and"
+            " bias. adapted: that with thermostats of relative inertia. authors: as their code."
         ),
     ] = ConfigName.adapted,
     epochs: Annotated[
@@ -126,10 +126,14 @@ def table1(
     setting: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=NUMBER of the one --method's sampler; learning_rate is per datum.",
+            help="NAME=NUMBER[,NUMBER]... of the one --method's sampler, each in chains of its"
+            " own; learning_rate is per datum.",
             show_default=False,
         ),
     ] = None,
+    draw_every: Annotated[
+        int, typer.Option(help="Epochs from one draw that counts to the next.", min=1)
+    ] = 1,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for results and checkpoints; results/table1 (-quick)."),
@@ -173,6 +177,7 @@ def table1(
             seeds=seeds or [0],
             compute=compute.value,
             settings=settings(setting or []),
+            draw_every=draw_every,
         )
         found = cache(lambda name: images(name, data, quick))
         words = {
@@ -183,6 +188,7 @@ def table1(
             "--epochs": [] if epochs is None else [str(epochs)],
             "--seeds": [str(seed) for seed in seeds or ()],
             "--setting": setting or [],
+            "--draw-every": [] if draw_every == 1 else [str(draw_every)],
             "--compute": [compute.value],
         }
         command = _command(words, quick)

@@ -110,9 +110,7 @@ def _thermostat(config: Config, gamma: float) -> ScalarThermostat | TensorThermo
     return TensorThermostat(gamma=gamma) if config.per_tensor else ScalarThermostat(gamma=gamma)
 
 
-def _in_full_data_units(
-    method: str, num_data: int, given: Mapping[str, float]
-) -> dict[str, Any]:
+def _in_full_data_units(method: str, num_data: int, given: Mapping[str, float]) -> dict[str, Any]:
     made: dict[str, Any] = dict(given)
     for name in given:
         checks.non_negative(name, given[name])

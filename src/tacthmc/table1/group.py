@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, NamedTuple
 
 from tacthmc import checks
@@ -18,11 +19,16 @@ class Cell(NamedTuple):
 
     noise: float
     seed: int
+    settings: tuple[tuple[str, float], ...] = ()
+    """Of the sampler, instead of the configuration's."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """All noise levels and seeds of one method on one task: chains of one compiled program."""
+    """All noise levels, seeds and settings of one method on one task.
+
+    They are chains of one compiled program.
+    """
 
     task: str
     method: str
@@ -31,12 +37,20 @@ class Group:
     seeds: tuple[int, ...]
     epochs: int
     compute: str = "float32"
-    settings: Mapping[str, float] = field(default_factory=dict)
+    settings: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Values to try of the sampler's numbers, each with each."""
+    draw_every: int = 1
+    """Epochs from one draw that counts to the next."""
 
     @property
     def cells(self) -> list[Cell]:
         """Chain by chain."""
-        return [Cell(noise, seed) for noise in self.noises for seed in self.seeds]
+        names = sorted(self.settings)
+        tried = [
+            tuple(zip(names, values, strict=True))
+            for values in product(*(self.settings[name] for name in names))
+        ]
+        return [Cell(*cell) for cell in product(self.noises, self.seeds, tried)]
 
     @property
     def configured(self) -> Config:
@@ -58,7 +72,8 @@ class Group:
             "seeds": list(self.seeds),
             "epochs": self.epochs,
             "compute": self.compute,
-            "settings": dict(self.settings),
+            "settings": {name: list(values) for name, values in sorted(self.settings.items())},
+            "draw_every": self.draw_every,
             "data": data.name,
             "images": [len(data.train_labels), len(data.test_labels)],
         }
@@ -86,7 +101,8 @@ def groups(
     epochs: int | None = None,
     seeds: Sequence[int] = (0,),
     compute: str = "float32",
-    settings: Mapping[str, float] | None = None,
+    settings: Mapping[str, Sequence[float]] | None = None,
+    draw_every: int = 1,
 ) -> list[Group]:
     """The groups that the words of a command stand for; all tasks and methods if none is named.
 
@@ -104,6 +120,7 @@ def groups(
     for name, found in (("noise", noises), ("seeds", seeds)):
         if not found or len(set(found)) < len(found):
             raise ValueError(f"{name} must be different numbers, at least one; got {list(found)}")
+    checks.whole("draw_every", draw_every, 1)
     if epochs is not None:
         checks.whole("epochs", epochs, 1)
     chosen = CONFIGS[config]
@@ -116,7 +133,8 @@ def groups(
             tuple(seeds),
             epochs or (chosen.tact_epochs if method == "tact" else chosen.epochs),
             compute,
-            dict(settings or {}),
+            {name: tuple(values) for name, values in (settings or {}).items()},
+            draw_every,
         )
         for task in TASKS
         if task in tasks or not tasks

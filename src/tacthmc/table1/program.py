@@ -21,7 +21,7 @@ from tacthmc.samplers.base import Sampler
 from tacthmc.store.errors import StoreError
 from tacthmc.table1.configs import sampler_settings
 from tacthmc.table1.group import Cell, Group
-from tacthmc.tasks import TASKS, task
+from tacthmc.tasks import METHODS, TASKS, task
 
 
 def cell_keys(cell: Cell) -> tuple[PRNGKey, PRNGKey]:
@@ -34,13 +34,25 @@ def cell_keys(cell: Cell) -> tuple[PRNGKey, PRNGKey]:
     return jax.random.fold_in(seed, 0), jax.random.fold_in(seed, 1 + round(1e6 * cell.noise))
 
 
-@partial(eqx.filter_jit, donate="none")
-def _started(sampler: Sampler, potential: Potential, keys: Array, positions: Position) -> Chain:
-    def one(number: Array, key: PRNGKey, position: Position) -> Chain:
-        return start_chain(key, sampler, potential.of_chain(number), position)
+def _sampler(group: Group, cell: Cell, num_data: int) -> Sampler:
+    config, chosen = group.configured, TASKS[group.task]
+    given = sampler_settings(config, chosen, group.method, num_data, dict(cell.settings))
+    return METHODS[group.method](chosen, num_data, config.variant, given)
 
-    numbers = jnp.arange(keys.shape[0])
-    return jax.vmap(one, out_axes=chain_axes(potential))(numbers, keys, positions)
+
+@partial(eqx.filter_jit, donate="none")
+def _started(
+    sampler: Sampler, potential: Potential, keys: Array, positions: Position, swept: bool
+) -> Chain:
+    arrays, rest = eqx.partition(sampler, eqx.is_array)
+
+    def one(arrays: Any, number: Array, key: PRNGKey, position: Position) -> Chain:
+        own = eqx.combine(arrays, rest)
+        return start_chain(key, own, potential.of_chain(number), position)
+
+    in_axes = (0 if swept else None, 0, 0, 0)
+    start = jax.vmap(one, in_axes=in_axes, out_axes=chain_axes(potential))
+    return start(arrays, jnp.arange(keys.shape[0]), keys, positions)
 
 
 class Program:
@@ -50,7 +62,6 @@ class Program:
         """Put data and settings on the device."""
         self.group, config, chosen = group, group.configured, TASKS[group.task]
         data = normalised(data, "authors") if config.normalised else data
-        given = sampler_settings(config, chosen, group.method, data.num_train, group.settings)
         ready = task(
             group.task,
             group.method,
@@ -59,10 +70,11 @@ class Program:
             label_share=[cell.noise for cell in group.cells],
             label_kind=config.label_kind,
             compute=group.compute,
-            **given,
         )
-        self.model, self.potential, self.plain_sampler = ready.model, ready.potential, ready.sampler
-        self.sampler, _, self.chains = one_sampler(ready.sampler, len(group.cells))
+        self.model, self.potential = ready.model, ready.potential
+        self.samplers = [_sampler(group, cell, data.num_train) for cell in group.cells]
+        given = self.samplers if group.settings else self.samplers[0]
+        self.sampler, self._swept, self.chains = one_sampler(given, len(group.cells))
         self.steps_per_epoch = data.num_train / chosen.batch_size
         fitting = shaped(data, ready.model)
         self.images = jnp.asarray(fitting.test_images)
@@ -87,7 +99,9 @@ class Program:
 
     def start(self) -> Chain:
         """The chains before their first step."""
-        return _started(self.sampler, self.potential, self._start_keys, self._positions)
+        return _started(
+            self.sampler, self.potential, self._start_keys, self._positions, self._swept
+        )
 
     def run(self, chains: Chain, intervals: int) -> tuple[Chain, Filled]:
         """So many intervals of all chains; with none, it compiles."""
@@ -100,7 +114,7 @@ class Program:
             None,
             limits,
             self._shape,
-            False,
+            self._swept,
             False,
             None,
         )

@@ -1,6 +1,5 @@
 """A group's cells as records: every number with all that it depends on."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -41,7 +40,7 @@ def records(running: Running, data: ImageSet, command: str) -> list[Record]:
         found.append(
             rounded(
                 common
-                | _cell(program, cell)
+                | _cell(program, chain, cell, data.num_train)
                 | _scored(judged, program.host_labels)
                 | {"average": _scored(average, program.host_labels)}
                 | _journey(running, chain)
@@ -91,15 +90,7 @@ def _common(running: Running, data: ImageSet, command: str) -> Record:
         "wall_seconds": measured + tally.compile_seconds,
         "compile_seconds": tally.compile_seconds,
         "evaluation_share": tally.evaluation_seconds / measured if measured else None,
-        "settings": settings_of(program.plain_sampler)
-        | {
-            "seven": list(TASKS[group.task].seven),
-            "batch_size": TASKS[group.task].batch_size,
-            "num_data": data.num_train,
-            "decay_per_datum": DECAY,
-            "label_noise": group.configured.label_kind,
-            "given": dict(group.settings),
-        },
+        "draw_every_epochs": group.draw_every,
         "versions": here,
         "device": device,
         "command": command,
@@ -126,16 +117,26 @@ def settings_of(sampler: Sampler) -> dict[str, float | int]:
     return {name: value for name, value in found.items() if not name.startswith(idle or ("?",))}
 
 
-def _cell(program: Program, cell: Cell) -> Record:
+def _cell(program: Program, chain: int, cell: Cell, num_data: int) -> Record:
     group = program.group
+    chosen = TASKS[group.task]
     return {
         "noise": cell.noise,
         "seed": cell.seed,
         "paper_accuracy": paper_accuracy(group.task, group.method, cell.noise),
+        "settings": settings_of(program.samplers[chain])
+        | {
+            "seven": list(chosen.seven),
+            "batch_size": chosen.batch_size,
+            "num_data": num_data,
+            "decay_per_datum": DECAY,
+            "label_noise": group.configured.label_kind,
+            "given": dict(cell.settings),
+        },
     }
 
 
-def _scored(prediction: Prediction | None, labels: np.ndarray) -> Mapping[str, float | None]:
+def _scored(prediction: Prediction | None, labels: np.ndarray) -> Record:
     if prediction is None or not np.all(np.isfinite(prediction.probabilities)):
         return dict.fromkeys(SCORES)
     return dict(zip(SCORES, prediction.scores(labels), strict=True))
@@ -146,7 +147,7 @@ def _journey(running: Running, chain: int) -> Record:
     tally, intervals = running.tally, max(running.tally.intervals, 1)
     tempered = running.program.group.method == "tact"
     return {
-        "draws": float(running.averages.count[chain]),
+        "draws": float(running.averages.draws[chain]),
         "plateau_share": tally.plateau[chain] / intervals if tempered else None,
         "round_trips": tally.round_trips[chain] if tempered else None,
         "hottest": tally.hottest[chain] if tempered else None,

@@ -35,7 +35,8 @@ def reproduce(
         asked: the groups.
         data: gives the images of a task.
         out: the folder of results, in which records of other groups are kept.
-        minutes: after so many the slice ends, all saved; the same call goes on.
+        minutes: after so many the slice ends with the epoch that it is in, all saved; the same
+            call goes on.
         command: for the records.
         say: is told what is being done.
 
@@ -43,14 +44,15 @@ def reproduce(
         Whether all is finished.
     """
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
-    finished = True
+    finished, advanced = True, False
     for group in asked:
         images = data(group.task)
         name = group.name(images)
         if _is_finished(out, name, len(group.cells)):
             say(f"{name}: finished before")
             continue
-        if deadline is not None and time.monotonic() >= deadline:
+        # However short a slice is, it gets on.
+        if advanced and deadline is not None and time.monotonic() >= deadline:
             return False
         say(f"{name}: {len(group.cells)} chains × {group.epochs} epochs on {images.name}")
         running = Running(
@@ -58,7 +60,7 @@ def reproduce(
         )
         running.advance(deadline, lambda text, name=name: say(f"{name}: {text}"))
         _keep(out, name, records(running, images, command))
-        finished = finished and running.finished
+        finished, advanced = finished and running.finished, True
         say(f"{name}: {_told(running)}")
     return finished
 
@@ -69,7 +71,12 @@ def write_tables(out: Path) -> list[Path]:
     paths = [out / "table1.md", out / "table1.tex"]
     for path, text in zip(paths, (markdown(found), latex(found)), strict=True):
         path.write_text(text, encoding="utf-8")
-    return [out / RESULTS, *paths, *write_pictures(out, found)]
+    try:
+        pictures = write_pictures(out, found)
+    except ModuleNotFoundError:
+        # A machine that samples need not have Matplotlib: the same command draws elsewhere.
+        pictures = []
+    return [out / RESULTS, *paths, *pictures]
 
 
 def read_records(out: Path) -> list[Record]:

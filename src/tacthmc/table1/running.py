@@ -95,11 +95,16 @@ class Running:
         tally.epoch += 1
         sampled = time.monotonic()
         tally.sampling_seconds += sampled - begun
-        counts, shown = tally.epoch > program.group.burn_in, self._is_shown(tally.epoch)
+        counts, shown = self._counts(tally.epoch), self._is_shown(tally.epoch)
         if counts or shown:
             draws, there = last_kept(filled.kept.position, filled.rows.keep)
             self._evaluate(draws, there, counts, shown)
             tally.evaluation_seconds += time.monotonic() - sampled
+
+    def _counts(self, epoch: int) -> bool:
+        group = self.program.group
+        # Counted from the end, so that the last epoch always has its say.
+        return epoch > group.burn_in and (group.epochs - epoch) % group.draw_every == 0
 
     def _is_shown(self, epoch: int) -> bool:
         return epoch % self._curve_every == 0 or epoch == self.program.group.epochs
@@ -111,8 +116,8 @@ class Running:
             self.averages = added(self.averages, probabilities, entropies, there)
         if shown:
             one = quick_scores(probabilities, there.astype(probabilities.dtype), program.labels)
-            mean = quick_scores(self.averages.probabilities, self.averages.count, program.labels)
-            point = {"epoch": self.tally.epoch}
+            mean = quick_scores(self.averages.probabilities, self.averages.draws, program.labels)
+            point: dict[str, Any] = {"epoch": self.tally.epoch}
             for name, (accuracy, loss) in (("", mean), ("draw_", one)):
                 point[f"{name}accuracy"] = numbers(accuracy)
                 point[f"{name}log_loss"] = numbers(loss)

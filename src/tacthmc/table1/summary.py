@@ -78,10 +78,9 @@ def entries(records: Iterable[Record]) -> list[Entry]:
     for record in records:
         given = record["settings"]["given"]
         settings = ", ".join(f"{name}={value:g}" for name, value in sorted(given.items()))
-        names = ("task", "data", "method", "config")
-        key = (*(record[name] for name in names), settings, record["noise"], record["epochs"])
-        cells[key].append(record)
-    found = [Entry(*key, tuple(own)) for key, own in cells.items()]
+        names = ("task", "data", "method", "config", "noise", "epochs")
+        cells[(*(record[name] for name in names), settings)].append(record)
+    found = [_entry(own, settings=key[-1]) for key, own in cells.items()]
     order = [(task, method) for task, rows in ACCURACY.items() for method in rows]
     return sorted(
         found,
@@ -89,6 +88,20 @@ def entries(records: Iterable[Record]) -> list[Entry]:
             order.index((e.task, e.method)), e.data, e.config, e.settings, e.epochs, e.noise
         ),
     )  # fmt: skip
+
+
+def _entry(own: Sequence[Record], settings: str) -> Entry:
+    one = own[0]
+    return Entry(
+        task=one["task"],
+        data=one["data"],
+        method=one["method"],
+        config=one["config"],
+        settings=settings,
+        noise=one["noise"],
+        epochs=one["epochs"],
+        records=tuple(own),
+    )
 
 
 def by_task(found: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
