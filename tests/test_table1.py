@@ -64,15 +64,15 @@ def records_of(folder):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Three methods in one go."""
+    """Two methods in one go."""
     folder = tmp_path_factory.mktemp("whole")
-    for method in ("adam", "sgnht", "tact"):
+    for method in ("adam", "tact"):
         assert reproduce.reproduce(asked(method, seeds=[0, 1]), of, folder, command="a test")
     return folder
 
 
 def test_slices_make_the_same_numbers_as_one_go(whole, tmp_path):
-    for method in ("adam", "sgnht", "tact"):
+    for method in ("adam", "tact"):
         # A slice of no time makes one epoch.
         slices = [
             reproduce.reproduce(
@@ -86,7 +86,7 @@ def test_slices_make_the_same_numbers_as_one_go(whole, tmp_path):
 
 def test_records_say_all_that_a_table_needs(whole):
     found = reproduce.read_records(whole)
-    assert len(found) == 12
+    assert len(found) == 8
     names = "table task data method noise seed epochs accuracy log_loss brier ece plateau_share"
     names += " round_trips wall_seconds config settings versions device command finished"
     for record in found:
@@ -117,12 +117,12 @@ def test_what_is_finished_is_not_run_again(whole, monkeypatch):
 
 
 def test_a_cell_does_not_depend_on_its_company(whole, tmp_path):
-    assert reproduce.reproduce(asked("sgnht", noises=[0.3], seeds=[1]), of, tmp_path)
+    assert reproduce.reproduce(asked("adam", noises=[0.3], seeds=[1]), of, tmp_path)
     (alone,) = reproduce.read_records(tmp_path)
     (same,) = (
         r
         for r in reproduce.read_records(whole)
-        if (r["method"], r["noise"], r["seed"]) == ("sgnht", 0.3, 1)
+        if (r["method"], r["noise"], r["seed"]) == ("adam", 0.3, 1)
     )
     for score in ("accuracy", "log_loss", "brier"):
         assert alone[score] == pytest.approx(same[score], rel=1e-4)

@@ -95,13 +95,13 @@ class Group:
 def groups(
     *,
     tasks: Sequence[str] = (),
-    noises: Sequence[float] = NOISES,
+    noises: Sequence[float | int] = NOISES,
     methods: Sequence[str] = (),
     config: str = "adapted",
     epochs: int | None = None,
     seeds: Sequence[int] = (0,),
     compute: str = "float32",
-    settings: Mapping[str, Sequence[float]] | None = None,
+    settings: Mapping[str, Sequence[float | int]] | None = None,
     draw_every: int = 1,
 ) -> list[Group]:
     """The groups that the words of a command stand for; all tasks and methods if none is named.
@@ -133,7 +133,7 @@ def groups(
             tuple(seeds),
             epochs or (chosen.tact_epochs if method == "tact" else chosen.epochs),
             compute,
-            {name: tuple(values) for name, values in (settings or {}).items()},
+            {name: tuple(map(float, values)) for name, values in (settings or {}).items()},
             draw_every,
         )
         for task in TASKS

@@ -25,7 +25,7 @@ def reproduce(
     data: Callable[[str], ImageSet],
     out: Path,
     *,
-    minutes: float | None = None,
+    minutes: float | int | None = None,
     command: str = "",
     say: Say = lambda _: None,
 ) -> bool:

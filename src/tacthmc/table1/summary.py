@@ -45,7 +45,7 @@ class Entry:
         found = self.values(name)
         return float(np.mean(found)) if found else None
 
-    def shown(self, name: str, digits: int, scale: float = 1.0) -> str:
+    def shown(self, name: str, digits: int, scale: float | int = 1.0) -> str:
         """Mean ± standard deviation over seeds, where there are at least two."""
         found = scale * np.array(self.values(name))
         if not len(found):
