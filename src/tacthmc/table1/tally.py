@@ -79,4 +79,4 @@ def numbers(values: Any) -> Numbers:
     [0.5, None]
     """
     found = np.asarray(values, float)
-    return [round(float(x), 6) if np.isfinite(x) else None for x in found]
+    return [float(x) if np.isfinite(x) else None for x in found]
