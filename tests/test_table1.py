@@ -258,7 +258,7 @@ def call(*words):
 
 
 def test_the_command_runs_and_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr("tacthmc.table1.images.images", lambda task, folder, quick: SOME)
+    monkeypatch.setattr("tacthmc.table1.images.images", lambda *asked: SOME)
     words = ["--task", "mlp", "--method", "adam", "--noise", "0", "0.2", "--out", tmp_path]
     first = call(*words, "--epochs", 3, "--minutes", 0)
     assert first.exit_code == 0, first.output

@@ -145,6 +145,12 @@ def table1(
     data: Annotated[
         Path | None, typer.Option(help="Where data sets lie; TACTHMC_DATA, else the user's cache.")
     ] = None,
+    validation: Annotated[
+        bool,
+        typer.Option(
+            "--validation", help="Judge on a tenth of the training images: to choose settings."
+        ),
+    ] = False,
     compute: Annotated[
         ComputeName, typer.Option(help="The precision of products.")
     ] = ComputeName.float32,
@@ -179,7 +185,7 @@ def table1(
             settings=settings(setting or []),
             draw_every=draw_every,
         )
-        found = cache(lambda name: images(name, data, quick))
+        found = cache(lambda name: images(name, data, quick, validation))
         words = {
             "--task": [name.value for name in task or ()],
             "--noise": [f"{share:g}" for share in noise or ()],
@@ -191,7 +197,8 @@ def table1(
             "--draw-every": [] if draw_every == 1 else [str(draw_every)],
             "--compute": [compute.value],
         }
-        command = _command(words, quick)
+        flags = {"--validation": validation, "--quick": quick}
+        command = _command(words, [flag for flag, given in flags.items() if given])
         finished = reproduce(asked, found, folder, minutes=minutes, command=command, say=typer.echo)
         written = write_tables(folder)
     except (StoreError, ValueError, TypeError, OSError, ImportError) as error:
@@ -204,9 +211,9 @@ def table1(
         typer.echo("unfinished; the same command goes on")
 
 
-def _command(words: dict[str, list[str]], quick: bool) -> str:
+def _command(words: dict[str, list[str]], flags: list[str]) -> str:
     """What makes the same numbers: without where and in how many slices."""
     parts = ["tacthmc", *WORDS]
     for option, values in words.items():
         parts += [option, *values] if values else []
-    return shlex.join([*parts, *(["--quick"] if quick else [])])
+    return shlex.join([*parts, *flags])

@@ -8,20 +8,26 @@ import numpy as np
 from tacthmc.data.errors import DataError
 from tacthmc.data.image_set import ImageSet
 from tacthmc.data.load import load
+from tacthmc.data.validation import validation_split
 from tacthmc.tasks import TASKS
 
 QUICK_TRAIN, QUICK_TEST = 2_000, 1_000
 
 
-def images(task: str, folder: Path | None, quick: bool) -> ImageSet:
-    """The paper's data set, else the one that stands in for it, if it is there."""
+def images(task: str, folder: Path | None, quick: bool, validation: bool = False) -> ImageSet:
+    """The paper's data set, else the one that stands in for it, if it is there.
+
+    For ``validation`` a tenth of the training images takes the test images' place.
+    """
     names, missing = TASKS[task].data, None
     for name in names:
         try:
             found = load(name, folder=folder, download=False)
-            return subset(found, QUICK_TRAIN, QUICK_TEST) if quick else found
         except DataError as error:
             missing = missing or error
+            continue
+        found = validation_split(found) if validation else found
+        return subset(found, QUICK_TRAIN, QUICK_TEST) if quick else found
     assert missing is not None
     raise missing
 
