@@ -155,18 +155,24 @@ def _journey(running: Running, chain: int) -> Record:
         if _is_optimiser(running.program)
         else tally.kinetic[chain] / intervals,
         "diverged_at_step": tally.diverged[chain] or None,
-        "note": note(tally.diverged[chain], tally.round_trips[chain] if tempered else None),
+        "note": note(
+            tally.diverged[chain],
+            tally.round_trips[chain] if tempered else None,
+            float(running.averages.draws[chain]),
+        ),
     }
 
 
-def note(diverged: int, round_trips: int | None) -> str:
+def note(diverged: int, round_trips: int | None, draws: float) -> str:
     """What has to stand beside the number.
 
-    >>> note(0, 0), note(0, 3), note(120, None)
-    ('no round trip: SGNHT', '', 'diverged at step 120')
+    >>> note(0, 0, 5.0), note(0, 3, 5.0), note(0, 0, 0.0), note(120, None, 5.0)
+    ('no round trip: SGNHT', '', 'no draw at unit temperature', 'diverged at step 120')
     """
     if diverged:
         return f"diverged at step {diverged}"
+    if not draws:
+        return "no draw at unit temperature"
     return "no round trip: SGNHT" if round_trips == 0 else ""
 
 

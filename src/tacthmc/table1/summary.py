@@ -66,6 +66,9 @@ class Entry:
         if still:
             where = "" if still == total else f" in {still} of {total}"
             said.append(f"no round trip{where}: SGNHT")
+        none = sum(record["note"] == "no draw at unit temperature" for record in self.records)
+        if none:
+            said.append(f"no draw at unit temperature in {none} of {total}")
         done = min(record["epochs_done"] for record in self.records)
         if not all(record["finished"] for record in self.records):
             said.append(f"unfinished, epoch {done}")
