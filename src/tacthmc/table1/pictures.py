@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from tacthmc.studies.study import FORMATS, new_figure
-from tacthmc.table1.paper import TITLES
 from tacthmc.table1.summary import Entry, by_task
 
-COLOURS = {method: f"C{number}" for number, method in enumerate(TITLES)}
+
+def _colours(own: Sequence[Entry]) -> dict[str, str]:
+    """One for each method and configuration, in the table's order."""
+    return {title: f"C{n % 10}" for n, title in enumerate(dict.fromkeys(e.title for e in own))}
 
 
 def write_pictures(folder: Path, found: Sequence[Entry]) -> list[Path]:
@@ -36,14 +38,14 @@ def write_pictures(folder: Path, found: Sequence[Entry]) -> list[Path]:
 
 def curves(own: Sequence[Entry]) -> Any:
     """Accuracy and log-loss of the running average (of the iterate: dotted) against epochs."""
-    noises = sorted({entry.noise for entry in own})
+    noises, colours = sorted({entry.noise for entry in own}), _colours(own)
     figure = new_figure(3.4 * len(noises) + 1.5, 5.0)
     grid = figure.subplots(2, len(noises), squeeze=False, sharex=True)
     for column, noise in enumerate(noises):
         for entry in own:
             if entry.noise == noise:
                 for row, score in enumerate(("accuracy", "log_loss")):
-                    _curve(grid[row, column], entry, score)
+                    _curve(grid[row, column], entry, score, colours[entry.title])
         grid[0, column].set_title(f"{noise:.0%} wrong labels")
         grid[1, column].set_xlabel("epoch")
     grid[0, 0].set_ylabel("test accuracy")
@@ -53,8 +55,7 @@ def curves(own: Sequence[Entry]) -> Any:
     return figure
 
 
-def _curve(ax: Any, entry: Entry, score: str) -> None:
-    colour = COLOURS[entry.method]
+def _curve(ax: Any, entry: Entry, score: str, colour: str) -> None:
     for number, record in enumerate(entry.records):
         curve = record["curve"]
         label = entry.title if number == 0 else None
@@ -65,14 +66,14 @@ def _curve(ax: Any, entry: Entry, score: str) -> None:
 
 def reliabilities(own: Sequence[Entry]) -> Any:
     """Accuracy against confidence, a panel for each noise level."""
-    noises = sorted({entry.noise for entry in own})
+    noises, colours = sorted({entry.noise for entry in own}), _colours(own)
     figure = new_figure(3.0 * len(noises) + 1.0, 3.2)
     panels = figure.subplots(1, len(noises), squeeze=False, sharey=True)[0]
     for ax, noise in zip(panels, noises, strict=True):
         ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
         for entry in own:
             if entry.noise == noise:
-                _reliability(ax, entry)
+                _reliability(ax, entry, colours[entry.title])
         ax.set(title=f"{noise:.0%} wrong labels", xlabel="confidence", xlim=(0, 1), ylim=(0, 1))
     panels[0].set_ylabel("accuracy")
     if panels[0].get_legend_handles_labels()[0]:
@@ -80,14 +81,14 @@ def reliabilities(own: Sequence[Entry]) -> Any:
     return figure
 
 
-def _reliability(ax: Any, entry: Entry) -> None:
+def _reliability(ax: Any, entry: Entry, colour: str) -> None:
     found = [record["reliability"] for record in entry.records if record["reliability"]]
     for number, one in enumerate(found):
         confidence, accuracy = (np.array(one[k], float) for k in ("confidence", "accuracy"))
         label = entry.title if number == 0 else None
         ax.plot(
             confidence, accuracy, marker="o", markersize=2, linewidth=0.9,
-            color=COLOURS[entry.method], label=label,
+            color=colour, label=label,
         )  # fmt: skip
 
 
