@@ -209,3 +209,29 @@ def test_no_energy_to_weigh_draws_with():
 def test_bad_arguments(arguments, more, error, message):
     with pytest.raises(error, match=message):
         tacthmc.label_noise(*arguments, **more)
+
+
+@pytest.mark.parametrize("kind", ["permutation", "random per batch"])
+def test_each_chain_may_have_its_own_share(kind):
+    """Chains of one program, each as in a run in which all have its share."""
+    sampler, key = tacthmc.sgnht(1e-3, keep_every=5), jax.random.key(3)
+
+    def draws(share):
+        potential = tacthmc.label_noise(clean(), share, kind)
+        run = tacthmc.sample(key, sampler, potential, jnp.zeros(2), 60, 3, num_warmup=0)
+        return np.asarray(run.draws)
+
+    shares = [0.0, 0.5, 1.0]
+    together = draws(shares)
+    for chain, share in enumerate(shares):
+        assert np.array_equal(together[chain], draws(share)[chain])
+
+
+def test_shares_are_as_many_as_chains():
+    potential = tacthmc.label_noise(clean(), [0.0, 0.5])
+    with pytest.raises(ValueError, match="num_chains is 3, but the potential has numbers for 2"):
+        tacthmc.sample(jax.random.key(0), tacthmc.sgnht(1e-3), potential, jnp.zeros(2), 60, 3)
+    with pytest.raises(ValueError, match="a share of wrong labels for each chain"):
+        potential.init_data(jax.random.key(0))
+    with pytest.raises(ValueError, match="share must be a number from 0 to 1; got None"):
+        tacthmc.label_noise(clean(), [])

@@ -12,10 +12,17 @@ from typer.core import TyperGroup
 
 from tacthmc.bench import options
 from tacthmc.data import command as data_command
+from tacthmc.table1 import command as table1_command
 
 
 class NearestOption(TyperGroup):
     """Commands whose complaint about a mistyped flag names the nearest good one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """``reproduce table1`` has options of its own, and is a command of its own."""
+        if args[:2] == table1_command.WORDS:
+            args = [table1_command.NAME, *table1_command.spread(args[2:])]
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; of the flags it might have meant, keep the nearest."""
@@ -44,6 +51,7 @@ app = typer.Typer(
 )
 
 app.add_typer(data_command.app, name="data")
+app.command(table1_command.NAME, epilog=table1_command.EXAMPLES)(table1_command.table1)
 
 LARGEST = 2**32 - 1
 Seed = typer.Option(help="Seed of all random numbers.", min=0, max=LARGEST)
@@ -136,7 +144,7 @@ def reproduce(
         typer.Argument(
             help="fig1, fig2, fig3: the paper's. free-energy: A(ξ) under each bias. step-size: bias"
             " of Euler and the splitting. dimension: round trips against D. tuning: ESS per"
-            " gradient against Algorithm 1.",
+            " gradient against Algorithm 1. table1: see tacthmc reproduce table1 --help.",
             show_default=False,
             show_choices=True,
         ),

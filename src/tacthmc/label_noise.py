@@ -14,7 +14,7 @@ the changing labels are noise in the gradient beside the batches'.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -44,8 +44,28 @@ class NoisyLabels(WrappedPotential):
     """A posterior of examples with labels, some of which are wrong for a while."""
 
     inner: eqx.AbstractVar[Potential]
-    count: eqx.AbstractVar[Int[Array, ""]]
+    count: eqx.AbstractVar[Int[Array, "*chains"]]
+    """How many are wrong; with an axis of chains where they differ in it."""
     where: eqx.AbstractVar[Callable[[Any], Any]]
+
+    @property
+    def chains(self) -> int | None:
+        """As many as there are shares."""
+        return self.count.shape[0] if self.count.ndim else super().chains
+
+    def of_chain(self, number: Any) -> Potential:
+        """With that chain's share."""
+        own = super().of_chain(number)
+        return eqx.tree_at(lambda p: p.count, own, self.count[number]) if self.count.ndim else own
+
+    def wrong(self, like: Array) -> Array:
+        """How many labels are, where that is one number."""
+        if self.count.ndim:
+            raise ValueError(
+                "this potential has a share of wrong labels for each chain: take that of one,"
+                " potential.of_chain(number)"
+            )
+        return self.count.astype(like.dtype)
 
     @property
     def has_energy(self) -> bool:
@@ -80,7 +100,7 @@ class PermutedLabels(NoisyLabels):
     """A share of all labels permuted at random, anew in each epoch; :func:`label_noise`."""
 
     inner: Potential
-    count: Int[Array, ""]
+    count: Int[Array, "*chains"]
     where: Callable[[Any], Any] = eqx.field(static=True)
 
     @property
@@ -136,7 +156,7 @@ class PermutedLabels(NoisyLabels):
         first, again = jax.random.split(related(key, _FAMILY))
         order = jax.random.permutation(first, total)
         place = jnp.arange(total)
-        stays = place >= self.count.astype(place.dtype)
+        stays = place >= self.wrong(place)
         lots = jax.random.bits(again, (2, total))
         lot = jnp.where(stays, place.astype(lots.dtype), lots[0])
         *_, shuffled = jax.lax.sort((stays, lot, lots[1], place), num_keys=3)
@@ -147,7 +167,7 @@ class RandomLabels(NoisyLabels):
     """A share of each batch's labels replaced by random ones; :func:`label_noise`."""
 
     inner: Potential
-    count: Int[Array, ""]
+    count: Int[Array, "*chains"]
     where: Callable[[Any], Any] = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
     classes: int = eqx.field(static=True)
@@ -156,7 +176,8 @@ class RandomLabels(NoisyLabels):
         """The inner selection, which of its examples have random labels, and which ones."""
         data, chosen = self.inner.select(data, key, position)
         place, label = jax.random.split(related(key, _FAMILY))
-        wrong = jax.random.permutation(place, self.batch_size) < self.count.astype(int)
+        order = jax.random.permutation(place, self.batch_size)
+        wrong = order < self.wrong(order)
         return data, (chosen, wrong, indices(label, self.batch_size, self.classes))
 
     def fetch(self, selection: Any) -> Batch:
@@ -170,7 +191,7 @@ class RandomLabels(NoisyLabels):
 
 def label_noise(
     potential: Potential,
-    share: float | int,
+    share: float | int | Sequence[float | int],
     kind: Literal["permutation", "random per batch"] = "permutation",
     *,
     labels: Callable[[Any], Any] = second,
@@ -180,7 +201,8 @@ def label_noise(
 
     Args:
         potential: a posterior of examples with labels, from :func:`tacthmc.posterior`.
-        share: of the labels, 0 to 1: round(share·N) of them, or round(share·n) of a batch's.
+        share: of the labels, 0 to 1: round(share·N) of them, or round(share·n) of a batch's. A
+            list has one for each chain, all in one compiled program.
         kind: "permutation", the paper's: at the beginning of each epoch so many labels, chosen
             at random, change places at random (some meet their own again); the labels last for
             the epoch. "random per batch", as in the authors' code: so many labels of each batch
@@ -204,8 +226,7 @@ def label_noise(
     """
     if not isinstance(potential, Posterior):
         raise TypeError(f"potential must be made by tacthmc.posterior; got {potential!r}")
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
-        raise ValueError(f"share must be a number from 0 to 1; got {share!r}")
+    _check_share(share)
     if kind not in ("permutation", "random per batch"):
         raise ValueError(f"kind must be 'permutation' or 'random per batch'; got {kind!r}")
     found = _labels(potential, labels)
@@ -219,9 +240,16 @@ def label_noise(
     return RandomLabels(potential, _rounded(share, size), labels, size, classes)
 
 
-def _rounded(share: float, total: int) -> Int[Array, ""]:
+def _check_share(share: Any) -> None:
+    shares = share if isinstance(share, (list, tuple)) else [share]
+    for one in shares or [None]:
+        if isinstance(one, bool) or not isinstance(one, (int, float)) or not 0 <= one <= 1:
+            raise ValueError(f"share must be a number from 0 to 1; got {one!r}")
+
+
+def _rounded(share: Any, total: int) -> Int[Array, "*chains"]:
     # An array, so that another share finds the same compiled program.
-    return jnp.asarray(round(share * total), jnp.int32)
+    return jnp.asarray(np.rint(np.asarray(share, float) * total), jnp.int32)
 
 
 def _labels(potential: Posterior, where: Callable[[Any], Any]) -> Array:

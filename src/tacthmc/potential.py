@@ -54,6 +54,15 @@ class Potential(eqx.Module):
         """Whether λ multiplies a part of the energy only (:mod:`tacthmc.split`)."""
         return False
 
+    @property
+    def chains(self) -> int | None:
+        """How many chains it is for, where a number of it differs from chain to chain."""
+        return None
+
+    def of_chain(self, number: Any) -> "Potential":
+        """As the chain of that number has it: itself, unless a number of it differs by chain."""
+        return self
+
     def init_model(self) -> Any:
         """The model state that a chain starts with."""
         return None
@@ -178,6 +187,16 @@ class WrappedPotential(Potential):
     def is_split(self) -> bool:
         """The inner potential's."""
         return self.inner.is_split
+
+    @property
+    def chains(self) -> int | None:
+        """The inner potential's."""
+        return self.inner.chains
+
+    def of_chain(self, number: Any) -> Potential:
+        """Around what the inner potential is to that chain."""
+        inner = self.inner.of_chain(number)
+        return self if inner is self.inner else eqx.tree_at(lambda p: p.inner, self, inner)
 
     def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
         """Only where a wrapper says how the inner potential's parts become its own."""

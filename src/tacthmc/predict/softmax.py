@@ -19,6 +19,42 @@ def draws_together(together: int | None) -> int:
     return 1 if jax.default_backend() == "cpu" else TOGETHER
 
 
+def _of_draw(
+    logits: Callable[..., Any], draw: Any, state: Any, inputs: Array
+) -> tuple[Array, Array]:
+    """Probabilities of each input, and their entropies."""
+    values = logits(draw, inputs) if state is None else logits(draw, inputs, state)
+    if values.ndim != 2 or values.shape[0] != inputs.shape[0]:
+        raise ValueError(
+            f"logits must return an array of shape ({inputs.shape[0]}, classes); got {values.shape}"
+        )
+    logs = jax.nn.log_softmax(values, axis=-1)
+    # A class that is ruled out has no share in the entropy.
+    each = jnp.where(jnp.isfinite(logs), jnp.exp(logs) * logs, jnp.zeros_like(logs))
+    return jnp.exp(logs), -jnp.sum(each, axis=-1)
+
+
+@eqx.filter_jit
+def each_draws(
+    logits: Callable[..., Any],
+    draws: Any,
+    inputs: Num[Array, "n ..."],
+    batch_size: int,
+    together: int,
+) -> tuple[Float[Array, "k n classes"], Float[Array, "k n"]]:
+    """softmax(logits) and H of each draw by itself, all left on the device."""
+
+    def of_batch(inputs: Array) -> tuple[Array, Array]:
+        each = jax.lax.map(
+            lambda draw: _of_draw(logits, draw, None, inputs), draws, batch_size=together
+        )
+        # Batches of inputs are put together along the leading axis.
+        return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), each)
+
+    found = _in_batches(of_batch, inputs, batch_size)
+    return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), found)
+
+
 @eqx.filter_jit
 def summed(
     logits: Callable[..., Any],
@@ -34,25 +70,13 @@ def summed(
     ``states`` are the model's states with the draws, or None.
     """
 
-    def of_draw(draw: Any, state: Any, inputs: Array) -> tuple[Array, Array]:
-        values = logits(draw, inputs) if state is None else logits(draw, inputs, state)
-        if values.ndim != 2 or values.shape[0] != inputs.shape[0]:
-            raise ValueError(
-                f"logits must return an array of shape ({inputs.shape[0]}, classes); got"
-                f" {values.shape}"
-            )
-        logs = jax.nn.log_softmax(values, axis=-1)
-        # A class that is ruled out has no share in the entropy.
-        each = jnp.where(jnp.isfinite(logs), jnp.exp(logs) * logs, jnp.zeros_like(logs))
-        return jnp.exp(logs), -jnp.sum(each, axis=-1)
-
     def of_batch(inputs: Array) -> tuple[Array, Array]:
         def weighed(drawn: tuple[Any, Any, Array]) -> tuple[Array, Array]:
             draw, state, weight = drawn
             # What does not count may be anything.
             return jax.tree.map(
                 lambda x: jnp.where(weight > 0, weight.astype(x.dtype) * x, jnp.zeros_like(x)),
-                of_draw(draw, state, inputs),
+                _of_draw(logits, draw, state, inputs),
             )
 
         each = jax.lax.map(weighed, (draws, states, weights), batch_size=together)

@@ -64,14 +64,14 @@ def start_chains(
     numbers = jnp.arange(jax.tree.leaves(positions)[0].shape[0])
     starts, steps = jax.vmap(chain_keys, in_axes=(None, 0))(key, numbers)
     start = jax.vmap(
-        lambda arrays, key, position: start_chain(
-            key, eqx.combine(arrays, rest), potential, position
+        lambda arrays, key, position, number: start_chain(
+            key, eqx.combine(arrays, rest), potential.of_chain(number), position
         ),
-        in_axes=(axis, 0, 0),
+        in_axes=(axis, 0, 0, 0),
         out_axes=chain_axes(potential),
         spmd_axis_name=spmd,
     )
-    chains = spread_over(chain_axes(potential), start(arrays, starts, positions), spmd)
+    chains = spread_over(chain_axes(potential), start(arrays, starts, positions, numbers), spmd)
     return chains, arranged(steps, spmd)
 
 
@@ -93,7 +93,7 @@ def _in_turn(potential: Potential, chains: Chain, feed: Any, fed_per_chain: bool
     if feed is not None:
         # A batch of a feed has axes of intervals and steps before it.
         data = one(feed, 3 if fed_per_chain else 2)
-    return heavy(potential, data, one(state.position, 1), one(state.model, 1))
+    return heavy(potential.of_chain(0), data, one(state.position, 1), one(state.model, 1))
 
 
 @partial(eqx.filter_jit, donate="none")
@@ -114,13 +114,16 @@ def run_chunk(
     arrays, rest, axis = _split(sampler, swept)
     common, whole = eqx.partition((potential, limits), eqx.is_array)
 
-    def one(common: Any, arrays: Any, key: Array, chain: Chain, fed: Any) -> Any:
+    numbers = jnp.arange(keys.shape[0])
+
+    def one(common: Any, arrays: Any, number: Array, key: Array, chain: Chain, fed: Any) -> Any:
         potential, limits = eqx.combine(common, whole)
+        potential = potential.of_chain(number)
         return run_interval(eqx.combine(arrays, rest), potential, key, chain, fed, limits, shape)
 
     step = over_chains(
         one,
-        in_axes=(None, axis, 0, axes, 0 if fed_per_chain else None),
+        in_axes=(None, axis, 0, 0, axes, 0 if fed_per_chain else None),
         out_axes=(axes, 0, 0),
         spmd=spmd,
         in_turn=_in_turn(potential, chains, feed, fed_per_chain),
@@ -128,7 +131,7 @@ def run_chunk(
 
     def interval(i: Array, chains: Chain) -> tuple[Chain, Row, Kept]:
         fed = jax.tree.map(lambda x: x[:, i] if fed_per_chain else x[i], feed)
-        return step(common, arrays, keys, chains, fed)
+        return step(common, arrays, numbers, keys, chains, fed)
 
     chains, filled = run_intervals(interval, chains, limits, shape)
     # Statistics are small, and every process looks at them.

@@ -330,8 +330,9 @@ class Run:
         draws = [
             sampler.inward(self._cold_draw(i % self.num_chains, (i + 1) / 5)) for i in range(4)
         ]
+        own = [self.potential.of_chain(i % self.num_chains) for i in range(len(draws))]
         levels = [
-            measure_noise(jax.random.fold_in(key, i), sampler.inside(self.potential), draw, 256)
+            measure_noise(jax.random.fold_in(key, i), sampler.inside(own[i]), draw, 256)
             for i, draw in enumerate(draws)
         ]
         force = jax.tree.map(

@@ -136,8 +136,9 @@ def sample(
         def worth_spreading() -> bool:
             first = chain_positions(potential, init, num_chains, init_per_chain)
             # What a model's state learns of a batch, it learns of the whole.
-            return potential.init_model() is None and heavy(
-                potential, potential.init_data(key), jax.tree.map(lambda x: x[0], first), None
+            own = potential.of_chain(0)
+            return own.init_model() is None and heavy(
+                own, own.init_data(key), jax.tree.map(lambda x: x[0], first), None
             )
 
         mesh = mesh_of_cores(num_chains, batch_size(potential), worth_spreading)

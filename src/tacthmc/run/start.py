@@ -20,6 +20,10 @@ def chain_positions(
 
     ``fed`` is a batch, for potentials that draw none by themselves.
     """
+    if potential.chains not in (None, num_chains):
+        raise ValueError(
+            f"num_chains is {num_chains}, but the potential has numbers for {potential.chains}"
+        )
     init = checked(init)
     shapes = [leaf.shape for leaf in jax.tree.leaves(init)]
     stacked = all(shape and shape[0] == num_chains for shape in shapes)
@@ -38,6 +42,7 @@ def chain_positions(
 
 def _evaluated(potential: Potential, position: Position, fed: Any) -> None:
     """Trace the potential once: wrong shapes and dtypes show here, as the user's own error."""
+    potential = potential.of_chain(0)
     eqx.filter_eval_shape(
         lambda p: potential.value_and_grad(p, potential.batch(jax.random.key(0), p, fed)), position
     )
@@ -67,8 +72,9 @@ def _first_estimates(
     potential: Potential, positions: Position, key: Array, fed: Any
 ) -> tuple[Any, Any]:
     def one(chain: Array, position: Position) -> tuple[Any, Any]:
-        batch = potential.batch(jax.random.fold_in(key, chain), position, fed)
-        return potential.value_and_grad(position, batch)
+        own = potential.of_chain(chain)
+        batch = own.batch(jax.random.fold_in(key, chain), position, fed)
+        return own.value_and_grad(position, batch)
 
     return jax.vmap(one)(jnp.arange(len(jax.tree.leaves(positions)[0])), positions)
 

@@ -1,6 +1,6 @@
 """A task of the paper's as what :func:`tacthmc.sample` takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from tacthmc.checks import nearest
@@ -77,7 +77,7 @@ def task(
     data: ImageSet,
     *,
     variant: Literal["algorithm1", "splitting", "authors"] = "splitting",
-    label_share: float | int = 0.0,
+    label_share: float | int | Sequence[float | int] = 0.0,
     label_kind: Literal["permutation", "random per batch"] = "permutation",
     batches: Literal["replacement", "epochs"] = "epochs",
     compute: str = "float32",
@@ -97,7 +97,8 @@ def task(
             paper's EMNIST Balanced the result is one on emnist47.
         variant: of TACT-HMC. "splitting", the same numbers with this library's integrator, bias
             and thermostat; "algorithm1" and "authors" as they are, which on a network may diverge.
-        label_share: which share of the labels is wrong (the paper: 0, 0.2, 0.3).
+        label_share: which share of the labels is wrong (the paper: 0, 0.2, 0.3); a list has one
+            for each chain.
         label_kind: how, see :func:`tacthmc.label_noise`; the paper's by default.
         batches: "epochs" as in the paper, or "replacement" as the theory has it.
         compute: the precision of products.
