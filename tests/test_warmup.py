@@ -238,7 +238,9 @@ def test_what_cannot_be_fixed(make, error, words):
 def test_a_stream_cannot_be_warmed_up():
     data = (np.zeros((40, 1), np.float32),)
     rows = tacthmc.HostBatches(data, 4, jax.random.key(0))
-    streamed = tacthmc.streamed(lambda w: -jnp.sum(w**2), lambda w, x: jnp.sum(w * x[0]), rows)
+    streamed = tacthmc.streamed(
+        lambda w: -jnp.sum(w**2), lambda w, x: jnp.sum(w * x[0]), rows, num_data=40
+    )
     with pytest.raises(ValueError, match="streamed posterior"):
         small(tacthmc.tact(), potential=streamed)
 

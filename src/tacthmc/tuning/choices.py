@@ -6,7 +6,11 @@ import jax
 
 
 class Choice(NamedTuple):
-    """A number (or a part) of a sampler, and what was seen that led to it."""
+    """A number (or a part) of a sampler, and what was seen that led to it.
+
+    >>> Choice("keep_every", 20, "given").reason
+    'given'
+    """
 
     name: str
     value: Any
@@ -80,4 +84,8 @@ def plain(value: Any) -> Any:
 
 
 class TuningError(RuntimeError):
-    """No setting was found that works; the message says what was seen on the way."""
+    """No setting was found that works; the message says what was seen on the way.
+
+    >>> issubclass(TuningError, RuntimeError)
+    True
+    """

@@ -1,0 +1,43 @@
+"""The table of ``docs/no-numbers.md``, from ``no_numbers.json``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tacthmc.studies.study import Table
+
+HERE = Path(__file__).parent
+
+
+def _quality(row: dict[str, Any]) -> str:
+    if "total_variation" in row:
+        found = f"total variation {row['total_variation']:.3f}, by chance {row['by_chance']:.3f}"
+        inside = row.get("sd_within")
+        return found if inside is None else f"{found}; sd within modes {inside:.3f} of the truth"
+    low, _, high = row["sd_ratio"]
+    return (
+        f"worst mean off by {row['worst_mean_off_in_sds']:.3f} sd;"
+        f" sds {low:.3f} to {high:.3f} of NUTS's"
+    )
+
+
+def table() -> Table:
+    """Each problem in each unit."""
+    rows = json.loads((HERE / "no_numbers.json").read_text())["rows"]
+    rows.sort(key=lambda row: (row["problem"], row["scale"]))
+    columns = ("posterior", "θ times", "hottest", "η", "round trips a chain", "quality")
+    cells = [
+        (
+            row["problem"],
+            f"{row['scale']:g}",
+            f"{row['chosen']['hottest']:.3g}",
+            f"{row['chosen']['step_size']:.2g}",
+            f"{row['round_trips']:,.0f} in {row['steps'] // 1000},000 steps",
+            _quality(row),
+        )
+        for row in rows
+    ]
+    return Table(columns, tuple(cells))
+
+
+TABLES = {"no-numbers": table}
