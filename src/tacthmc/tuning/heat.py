@@ -11,7 +11,6 @@ from tacthmc.frame import Frame, FramedPotential
 from tacthmc.potential import Potential
 from tacthmc.tuning.bursts import Burst, Bursts
 from tacthmc.tuning.choices import TuningError
-from tacthmc.tuning.settle import curvature_at
 
 RATIO = 3.0
 LEVELS = 6
@@ -29,11 +28,10 @@ FAR = 9.0
 
 
 class Level(NamedTuple):
-    """Chains at one temperature, and the largest curvature there, times λ."""
+    """Chains at one temperature."""
 
     temperature: float
     burst: Burst
-    curvature: float
 
 
 class Cooled(NamedTuple):
@@ -51,7 +49,6 @@ class Heat(NamedTuple):
 
     levels: list[Level]
     cooled: list[Cooled]
-    eta: float
     given: bool
     potential: Potential
     """What the chains moved in."""
@@ -107,7 +104,7 @@ def ladder(
     temperatures = [RATIO**k for k in range(1, LEVELS + 1)]
     if top is not None:
         temperatures = [t for t in temperatures if t < top] + [top]
-    levels, cooled = [Level(1.0, plateau, 0.0)], []
+    levels, cooled = [Level(1.0, plateau)], []
     for temperature in temperatures:
         key, up, down = jax.random.split(key, 3)
         level, eta = _climb(up, bursts, levels[-1].burst.positions, eta, c, temperature)
@@ -116,7 +113,7 @@ def ladder(
             cooled.append(_compared(plateau, _cooled(down, bursts, levels, eta, c)))
             if cooled[-1].returned < RETURNED:
                 break
-    return Heat(levels, cooled, eta, top is not None, bursts.potential)
+    return Heat(levels, cooled, top is not None, bursts.potential)
 
 
 def _compared(plateau: Burst, burst: Burst) -> Cooled:
@@ -137,8 +134,7 @@ def _climb(
         key, now = jax.random.split(key)
         burst = bursts.run(now, positions, eta, c / temperature, temperature)
         if burst.finite:
-            curvature = curvature_at(now, bursts.potential, burst.positions) / temperature
-            return Level(temperature, burst, curvature), eta
+            return Level(temperature, burst), eta
         eta /= 2
     raise TuningError(
         f"at temperature {temperature:g} the chains diverged even at η = {2 * eta:.3g}: give a"

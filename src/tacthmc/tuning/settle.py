@@ -23,11 +23,10 @@ LOOKED_AT = 4
 
 
 class Settled(NamedTuple):
-    """Chains on the plateau, the largest curvature there, and how many bursts it took."""
+    """Chains on the plateau, and the largest curvature there."""
 
     positions: Position
     curvature: float
-    rounds: int
 
 
 def settle(key: PRNGKey, bursts: Bursts, starts: Position) -> Settled:
@@ -62,8 +61,8 @@ def settle(key: PRNGKey, bursts: Bursts, starts: Position) -> Settled:
         calm = 0 if falls else calm + 1
         slowed = max(1.0, slowed / 2)
         if calm == 2:
-            return Settled(positions, curvature * slowed, number + 1)
-    return Settled(positions, curvature * slowed, ROUNDS)
+            break
+    return Settled(positions, curvature * slowed)
 
 
 def curvature_at(

@@ -144,6 +144,14 @@ class _Notes:
         self.say(f"{name} = {shown(value)}: {reason}")
         return value
 
+    def revise(self, name: str, value: Any, reason: str) -> None:
+        """Put another value in the place of one chosen before."""
+        self.choices = [
+            Choice(name, value, f"{c.reason}; {reason}") if c.name == name else c
+            for c in self.choices
+        ]
+        self.say(f"{name} = {shown(value)} instead: {reason}")
+
     def say(self, line: str) -> None:
         if self.aloud:
             print(f"warm-up: {line}", file=sys.stderr, flush=True)
@@ -277,27 +285,35 @@ def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
 def _tried(
     key: PRNGKey, plateau: Plateau, theta: _Theta, xi: _Xi, notes: _Notes
 ) -> tuple[Langevin, Position]:
-    """The whole sampler, with a heavier ξ until its kinetic temperature is right."""
+    """The whole sampler, with a heavier ξ until its kinetic temperature is right.
+
+    And with half the step size for θ after each divergence.
+    """
+    eta = theta.eta
     positions, seen = plateau.outside(plateau.burst.positions), []
     eta_xi = notes.fixed.get("xi_step_size", xi.step_size)
     steps, why = TRIAL_BURSTS * plateau.bursts.steps, xi.why
     for number in range(TRIALS):
-        made = tact(theta.eta, xi_step_size=eta_xi, **xi.settings)
+        made = tact(eta, xi_step_size=eta_xi, **xi.settings)
         now = jax.random.fold_in(key, number)
         run = quiet_run(now, made, plateau.potential, positions, steps)
         plateau.bursts.gradients += plateau.bursts.chains * steps
         if run.failures:
-            seen.append(f"η_ξ = {eta_xi:.3g}: {run.failures[0]}")
+            seen.append(f"η = {eta:.3g}, η_ξ = {eta_xi:.3g}: {run.failures[0]}")
+            if "step_size" not in notes.fixed:
+                eta /= 2
         else:
             hot = float(np.mean(run.after_warmup("xi_kinetic_temperature")))
             trips = float(np.mean(run.round_trips)) * 1e5 / steps
-            shown = f"kinetic temperature {hot:.3g}, {trips:.3g} round trips in 10⁵ steps"
-            seen.append(f"η_ξ = {eta_xi:.3g}: {shown}")
+            told = f"kinetic temperature {hot:.3g}, {trips:.3g} round trips in 10⁵ steps"
+            seen.append(f"η_ξ = {eta_xi:.3g}: {told}")
             if hot <= XI_HOT or "xi_step_size" in notes.fixed:
-                notes.choose("xi_step_size", eta_xi, f"{why}; {shown}")
+                if eta < theta.eta:
+                    notes.revise("step_size", eta, "halved since whole trials diverged")
+                notes.choose("xi_step_size", eta_xi, f"{why}; {told}")
                 return made, jax.vmap(made.drawn)(run.state)
         if "xi_step_size" in notes.fixed:
-            break
+            continue
         eta_xi, why = eta_xi / 3, f"{xi.why}; then lighter was too light ({'; '.join(seen)})"
     raise TuningError("ξ was not stable with any mass. Seen: " + "; ".join(seen))
 
