@@ -140,7 +140,8 @@ def logistic(scale: float, num_data: int = 1000) -> Problem:
 
     def judge(draws: list[Any]) -> dict[str, Any]:
         exact = json.loads(REFERENCES.read_text())[str(num_data)]
-        each = np.stack([np.asarray(d).mean(axis=0) / scale for d in draws])
+        # A chain that was never on the plateau has no mean.
+        each = np.stack([np.asarray(d).mean(axis=0) / scale for d in draws if len(d)])
         error = each.std(axis=0, ddof=1) / np.sqrt(len(each))
         pooled = np.concatenate(draws) / scale
         sd = np.array(exact["sd"])
@@ -243,7 +244,7 @@ def main() -> None:
         return
     device = jax.devices()[0]
     about = {
-        "command": " ".join(["python -m benchmarks.no_numbers", args.out.name, *sys.argv[2:]]),
+        "command": " ".join(["python -m benchmarks.no_numbers OUT.json", *sys.argv[2:]]),
         "device": getattr(device, "device_kind", str(device)),
         "versions": {"python": platform.python_version(), "jax": jax.__version__},
         "chains": args.chains,
@@ -268,6 +269,7 @@ def main() -> None:
             )
             row = {"problem": name, "scale": scale, "steps": run.num_steps}
             row |= {"round_trips": float(np.mean(run.round_trips)), "draws": int(run.counts.sum())}
+            row |= {"warmup_gradients": run.tuning.gradients}
             row |= {"seconds": round(time.perf_counter() - begun, 1)}
             row |= problem.judge(run.all_draws)
             row["chosen"] = {c["name"]: c["value"] for c in run.tuning.record()}

@@ -234,6 +234,17 @@ def test_every_configuration_makes_its_sampler(config, method):
         assert sampler.step_size == pytest.approx(1e-3 / 50_000)
 
 
+def test_a_seed_counts_once(whole):
+    records = reproduce.read_records(whole)
+    twice = [*records, *({**record, "group": "another"} for record in records)]
+    assert [len(e.records) for e in entries(twice)] == [len(e.records) for e in entries(records)]
+
+
+def test_a_step_size_of_its_own():
+    seven = TASKS["cnn"].seven
+    assert tacthmc.tact_from_tuple(seven, 100, "splitting", step_size=0.5).step_size == 0.5
+
+
 def test_epochs_are_as_long_as_the_data():
     group = Group("mlp", "adam", "adapted", (0.0,), (0,), 40)
     program = Program(group, SOME)

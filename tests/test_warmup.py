@@ -174,6 +174,19 @@ def test_given_numbers_stay():
     )
 
 
+def test_a_given_form_stays():
+    made = small(tacthmc.tact(centre="mean"))
+    assert isinstance(made.centre, str)
+    assert made.centre == "mean"
+
+
+def test_starts_are_cold():
+    hot = small(tacthmc.tact(coupling=tacthmc.PowerCoupling.up_to(100.0)), num_chains=8)
+    # At the hottest of all, |θ|² would be a hundred times as large.
+    energies = jax.vmap(gaussian().energy)(hot.tuning.start)
+    assert float(jnp.mean(energies)) < 4
+
+
 def test_the_same_key_chooses_the_same():
     first, second = (small(tacthmc.tact(), seed=3) for _ in range(2))
     for name in ("step_size", "noise", "xi_step_size", "keep_every"):
@@ -228,6 +241,8 @@ def test_a_given_step_that_is_too_large():
         (lambda: tacthmc.tact(mass=2.0), TypeError, "'mass' cannot be fixed"),
         (lambda: tacthmc.tact(noise=lambda k: 0.1), TypeError, "noise must be a number"),
         (lambda: tacthmc.tact(frame="dense"), ValueError, "frame must be"),
+        (lambda: tacthmc.Untuned(noise=None), TypeError, "noise must not be None"),
+        (lambda: tacthmc.tact(keep_every=0), ValueError, "keep_every must be"),
     ],
 )
 def test_what_cannot_be_fixed(make, error, words):

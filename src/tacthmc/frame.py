@@ -36,6 +36,8 @@ class Frame(eqx.Module):
     def __init__(self, scale: Any, shift: Any = None):
         """A as ``scale``, b as ``shift`` (zero by default), in the order of the leaves."""
         scale = jnp.asarray(scale)
+        if not jnp.issubdtype(scale.dtype, jnp.floating):
+            scale = scale.astype(float)
         if scale.ndim not in (1, 2) or scale.shape[0] != scale.shape[-1]:
             raise ValueError(f"scale must be a vector or a square matrix; got shape {scale.shape}")
         if (known := checks.concrete(scale)) is not None:

@@ -122,7 +122,9 @@ def sample(
     if isinstance(sampler, Untuned):
         # Imported here, since a warm-up samples.
         from tacthmc.tuning.first import tuned_first
+        from tacthmc.tuning.warmup import check_tunable
 
+        check_tunable(potential)
         starts = chain_positions(potential, init, num_chains, init_per_chain)
         check_start(potential, starts, key)
         sampler, init = tuned_first(key, sampler, potential, starts, progress)

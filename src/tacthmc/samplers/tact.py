@@ -275,7 +275,8 @@ def tact_from_tuple(
     }
     if variant not in choices:
         raise ValueError(f"variant must be 'algorithm1', 'splitting' or 'authors'; got {variant!r}")
-    return tact(eta / num_data, **(common | choices[variant] | settings))
+    made = common | choices[variant] | settings
+    return tact(made.pop("step_size", eta / num_data), **made)
 
 
 def without_thermostat(step_size: Rate, **settings: Any) -> Langevin:

@@ -76,14 +76,22 @@ class Entry:
 
 
 def entries(records: Iterable[Record]) -> list[Entry]:
-    """All cells that there are, in the table's order."""
-    cells: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
-    for record in records:
+    """All cells that there are, in the table's order.
+
+    A seed that ran more than once, in groups of other seeds, counts once.
+    """
+    cells: dict[tuple[Any, ...], dict[int, Record]] = defaultdict(dict)
+    # What is finished comes last, and stays.
+    for record in sorted(records, key=lambda r: bool(r["finished"])):
         given = record["settings"]["given"]
         settings = ", ".join(f"{name}={value:g}" for name, value in sorted(given.items()))
         names = ("task", "data", "method", "config", "noise", "epochs")
-        cells[(*(record[name] for name in names), settings)].append(record)
-    found = [_entry(own, settings=key[-1]) for key, own in cells.items()]
+        how = (record["compute"], record["draw_every_epochs"])
+        key = (*(record[name] for name in names), how, settings)
+        cells[key][record["seed"]] = record
+    found = [
+        _entry([own[seed] for seed in sorted(own)], settings=key[-1]) for key, own in cells.items()
+    ]
     order = [(task, method) for task, rows in ACCURACY.items() for method in rows]
     return sorted(
         found,

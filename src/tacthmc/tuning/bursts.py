@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -95,7 +95,14 @@ class Bursts:
         return Burst(run.state.position, flat_draws(run.draws), energies, every, finite)
 
 
-def quiet_run(key: PRNGKey, sampler: Any, potential: Potential, starts: Any, steps: int) -> Run:
+def quiet_run(
+    key: PRNGKey,
+    sampler: Any,
+    potential: Potential,
+    starts: Any,
+    steps: int,
+    keep: Literal["plateau", "nothing"] = "plateau",
+) -> Run:
     """A run of which half is kept, and that says nothing; its failures are looked at."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergedWarning)
@@ -107,6 +114,7 @@ def quiet_run(key: PRNGKey, sampler: Any, potential: Potential, starts: Any, ste
             steps,
             jax.tree.leaves(starts)[0].shape[0],
             num_warmup=steps // 2,
+            keep=keep,
             init_per_chain=True,
             progress=False,
         )

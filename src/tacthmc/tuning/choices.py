@@ -73,6 +73,8 @@ def shown(value: Any) -> str:
     """A value in a table: numbers to three digits, the names of parts."""
     if isinstance(value, float):
         return f"{value:.3g}"
+    if hasattr(value, "shape"):
+        return f"array of shape {value.shape}"
     return str(plain(value))
 
 

@@ -18,7 +18,7 @@ STREAM = 2**31 + 1
 def tuned_first(
     key: PRNGKey, sampler: Untuned, potential: Potential, starts: Position, progress: bool | None
 ) -> tuple[Langevin, Position]:
-    """The tuned sampler, and a start for each chain: where the short runs ended."""
+    """The tuned sampler, and a start for each chain: where short runs at unit temperature ended."""
     count = jax.tree.leaves(starts)[0].shape[0]
     some = jax.tree.map(lambda x: x[jnp.arange(CHAINS) % count], starts)
     tuned = warmed(jax.random.fold_in(key, STREAM), sampler, potential, some, progress=progress)

@@ -66,6 +66,8 @@ def curvatures(
         hessians = np.asarray(_hessians(key, potential, positions), float)
     except (TypeError, NotImplementedError, AssertionError):
         return None
+    if not np.all(np.isfinite(hessians)):
+        return None
     values, vectors = np.linalg.eigh((hessians + hessians.transpose(0, 2, 1)) / 2)
     return np.einsum("nij,nj,nkj->ik", vectors, np.abs(values), vectors) / len(values)
 
@@ -101,7 +103,8 @@ def rounded(
             within = relaxation(left, gradients @ scale)
             times[number] = within, scale
     within, scale = min(times.values(), key=lambda pair: pair[0])
-    if not within < WORTH * without:
+    invertible = np.linalg.cond(scale) < 0.1 / np.finfo(dtype).eps
+    if not within < WORTH * without or not invertible:
         return Rounded(None, without, within)
     return Rounded(Frame(jnp.asarray(scale, dtype)), without, within)
 

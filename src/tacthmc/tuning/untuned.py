@@ -3,6 +3,7 @@
 from typing import Any
 
 from tacthmc import checks
+from tacthmc.coupling import Coupling
 
 NAMES = (
     "step_size",
@@ -40,11 +41,24 @@ class Untuned:
         for name in fixed:
             if name not in NAMES:
                 near = checks.nearest(name, NAMES)
-                hint = f"; did you mean {near!r}?" if near else ""
+                hint = f"; did you mean {near!r}?" if near else "."
                 raise TypeError(
                     f"{name!r} cannot be fixed for a warm-up{hint} Expected any of {NAMES};"
                     " settings beside these go with numbers of your own, tact(step_size, …)"
                 )
+        for name, value in fixed.items():
+            if value is None and name not in ("frame", "centre"):
+                raise TypeError(f"{name} must not be None: leave it out to have it chosen")
+        for name in ("step_size", "xi_step_size"):
+            if name in fixed:
+                checks.positive(name, fixed[name])
+        for name in ("noise", "xi_noise"):
+            if name in fixed:
+                checks.non_negative(name, fixed[name])
+        if "keep_every" in fixed:
+            checks.whole("keep_every", fixed["keep_every"], 1)
+        if "coupling" in fixed:
+            checks.instance("coupling", fixed["coupling"], Coupling, "a Coupling")
         if isinstance(frame := fixed.get("frame"), str) and frame != "diagonal":
             raise ValueError(f'frame must be "diagonal", a tacthmc.Frame or None; got {frame!r}')
         for name in ("step_size", "noise", "xi_step_size", "xi_noise"):

@@ -1,6 +1,7 @@
 """``warmup``: a sampler's numbers, chosen by short runs."""
 
 import sys
+import warnings
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,7 +20,7 @@ from tacthmc.positions import checked, dimension, scalar_dtype, unflatten
 from tacthmc.potential import Potential, innermost
 from tacthmc.samplers.tact import tact
 from tacthmc.streamed import StreamedPosterior
-from tacthmc.thermostat import ScalarThermostat
+from tacthmc.thermostat import ScalarThermostat, SeparableThermostat
 from tacthmc.tuning import slope
 from tacthmc.tuning.bursts import Burst, quiet_run
 from tacthmc.tuning.choices import Choice, Tuning, TuningError, shown
@@ -37,7 +38,7 @@ BREATHES = 0.8
 """θ widens with ξ where that makes ξ's way so much shorter."""
 SHORTEST_INERTIA, LONGEST_INERTIA = 50.0, 1000.0
 CLOSEST, FURTHEST = 5, 100
-"""Steps between two draws."""
+"""Steps between two draws, and never less than half of those between two rows of a burst."""
 
 
 def warmup(
@@ -80,8 +81,9 @@ def warmup(
         num_steps: steps of one short run at least; some thirty to sixty are made.
         progress: False says nothing; otherwise each choice is printed with its reason.
 
-    ``warmup(…).tuning`` has all choices with their reasons, ``.tuning.start`` the positions that
-    the chains ended at. Where nothing stable is found, a :class:`tacthmc.TuningError` says what
+    ``warmup(…).tuning`` has all choices with their reasons, ``.tuning.start`` a position of unit
+    temperature for each of its chains, in as many modes as were found. Where nothing stable is
+    found, a :class:`tacthmc.TuningError` says what
     was seen.
 
     >>> import jax, jax.numpy as jnp, tacthmc
@@ -111,11 +113,7 @@ def warmed(
     progress: bool | None = None,
 ) -> Langevin:
     """:func:`warmup` from a stack of starts, one for each chain."""
-    if isinstance(innermost(potential), StreamedPosterior):
-        raise ValueError(
-            "a warm-up draws batches as it needs them, and a streamed posterior's come from its"
-            " loader: give numbers, tact(step_size, …), or tune on a part of the data"
-        )
+    check_tunable(potential)
     notes = _Notes(sampler.fixed, progress is not False and jax.process_index() == 0)
     frame = sampler.fixed.get("frame")
     plateau = Plateau(potential, starts, num_steps, frame if isinstance(frame, Frame) else None)
@@ -130,6 +128,26 @@ def warmed(
     return eqx.tree_at(lambda s: s.tuning, made, tuning, is_leaf=lambda x: x is None)
 
 
+def check_tunable(potential: Potential) -> None:
+    """Refuse potentials whose chains differ, or whose batches come from outside."""
+    if isinstance(innermost(potential), StreamedPosterior):
+        raise ValueError(
+            "a warm-up draws batches as it needs them, and a streamed posterior's come from its"
+            " loader: give numbers, tact(step_size, …), or tune on a part of the data"
+        )
+    if potential.chains is not None:
+        raise ValueError(
+            "a warm-up is for one potential, and this one differs from chain to chain: tune on that"
+            " of one chain, tacthmc.warmup(key, sampler, potential.of_chain(0), init)"
+        )
+    if potential.remembers:
+        warnings.warn(
+            "a warm-up sees the energy's noise without what a chain remembers (loss_table): it"
+            " makes ξ heavier than it need be; try a larger xi_step_size",
+            stacklevel=3,
+        )
+
+
 class _Notes:
     """What was chosen so far; what the user fixed goes before."""
 
@@ -138,7 +156,9 @@ class _Notes:
         self.choices: list[Choice] = []
 
     def choose(self, name: str, value: Any, reason: str) -> Any:
-        if name in self.fixed and not isinstance(self.fixed[name], str):
+        # How to make a frame is not a frame.
+        asked = name == "frame" and self.fixed.get(name) == "diagonal"
+        if name in self.fixed and not asked:
             value, reason = self.fixed[name], "given"
         self.choices.append(Choice(name, value, reason))
         self.say(f"{name} = {shown(value)}: {reason}")
@@ -239,7 +259,8 @@ def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
     """Coupling, form, bias and ξ's mass, from the fluctuations on the ladder."""
     seen = way.seen
     lengths = seen.length(False), seen.length(True)
-    breathes = lengths[1] < BREATHES * lengths[0]
+    damps = notes.fixed.get("thermostat", ScalarThermostat())
+    breathes = lengths[1] < BREATHES * lengths[0] and isinstance(damps, SeparableThermostat)
     centre = notes.choose(
         "centre",
         way.middle if breathes else None,
@@ -296,7 +317,7 @@ def _tried(
     for number in range(TRIALS):
         made = tact(eta, xi_step_size=eta_xi, **xi.settings)
         now = jax.random.fold_in(key, number)
-        run = quiet_run(now, made, plateau.potential, positions, steps)
+        run = quiet_run(now, made, plateau.potential, positions, steps, keep="nothing")
         plateau.bursts.gradients += plateau.bursts.chains * steps
         if run.failures:
             seen.append(f"η = {eta:.3g}, η_ξ = {eta_xi:.3g}: {run.failures[0]}")
@@ -311,8 +332,11 @@ def _tried(
                 if eta < theta.eta:
                     notes.revise("step_size", eta, "halved since whole trials diverged")
                 notes.choose("xi_step_size", eta_xi, f"{why}; {told}")
-                return made, jax.vmap(made.drawn)(run.state)
+                # Not where the trial ended, at any temperature, but where it began.
+                return made, positions
         if "xi_step_size" in notes.fixed:
+            if "step_size" in notes.fixed:
+                break
             continue
         eta_xi, why = eta_xi / 3, f"{xi.why}; then lighter was too light ({'; '.join(seen)})"
     raise TuningError("ξ was not stable with any mass. Seen: " + "; ".join(seen))
