@@ -15,6 +15,11 @@ SHARE = 0.1
 """η times the largest curvature: 0.1 is well inside the splitting's stability limit of 4."""
 
 
+NO_SECOND_DERIVATIVE = (TypeError, NotImplementedError, AssertionError)
+"""How JAX says that a gradient has no forward derivative: of models with a gradient of their own
+(``jax.custom_vjp``, a kernel in Pallas)."""
+
+
 def largest_curvature(
     key: PRNGKey, potential: Potential, position: Position, iterations: int = 30
 ) -> float:
@@ -37,9 +42,7 @@ def largest_curvatures(
     """:func:`largest_curvature` at each of a stack of positions."""
     try:
         sizes = _sizes(key, potential, positions, iterations, _derivative)
-    except (TypeError, NotImplementedError, AssertionError):
-        # Models with a gradient of their own (jax.custom_vjp, a kernel in Pallas) have no forward
-        # derivative; each way to say so is JAX's.
+    except NO_SECOND_DERIVATIVE:
         sizes = _sizes(key, potential, positions, iterations, _difference)
     # The last half, since batches differ.
     return np.median(np.asarray(sizes, float)[:, iterations // 2 :], axis=1)

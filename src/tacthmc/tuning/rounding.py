@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, DTypeLike, Float
 
 from tacthmc._typing import Position, PRNGKey
+from tacthmc.curvature import NO_SECOND_DERIVATIVE
 from tacthmc.frame import Frame
 from tacthmc.positions import flatten, scalar_dtype, unflatten
 from tacthmc.potential import Potential
@@ -64,7 +65,7 @@ def curvatures(
         return None
     try:
         hessians = np.asarray(_hessians(key, potential, positions), float)
-    except (TypeError, NotImplementedError, AssertionError):
+    except NO_SECOND_DERIVATIVE:
         return None
     if not np.all(np.isfinite(hessians)):
         return None
