@@ -33,7 +33,7 @@ def images(count, *shape):
 
 def idx(array):
     header = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
-    return gzip.compress(header + array.tobytes())
+    return gzip.compress(header + array.tobytes(), mtime=0)
 
 
 def labels(classes, each):
@@ -256,16 +256,17 @@ def fashion_folder(tmp_path, monkeypatch, **changed):
     ("content", "message"),
     [
         (b"no gzip", "not a gzipped file"),
-        (gzip.compress(b"\1\2\3\4"), "expected it to begin with 0, 0, 8"),
+        (gzip.compress(b"\1\2\3\4", mtime=0), "expected it to begin with 0, 0, 8"),
         (idx(labels(10, 2))[:-9], "only a part"),
         (
-            gzip.compress(struct.pack(">HBBI", 0, 8, 1, 20) + b"\0"),
+            gzip.compress(struct.pack(">HBBI", 0, 8, 1, 20) + b"\0", mtime=0),
             r"\(20,\), but it holds 1 bytes",
         ),
         (idx(labels(5, 4)), "10 classes alike in size"),
         (idx(labels(20, 1)), "10 classes"),
         (idx(labels(10, 3)), r"y_train of fashion_mnist must be uint8 of shape \(20,\)"),
     ],
+    ids=["no-gzip", "magic", "cut", "short", "classes", "one-class", "too-many"],
 )
 def test_files_that_are_wrong(content, message, tmp_path, monkeypatch):
     fashion_folder(tmp_path, monkeypatch, train_labels_idx1=content)
