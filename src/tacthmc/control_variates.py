@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from tacthmc._typing import Batch, Position, Scalar
 from tacthmc.positions import checked
 from tacthmc.potential import Potential, SameBatchPotential
+from tacthmc.tilt import Tilt
 
 
 class ControlVariatePotential(SameBatchPotential):
@@ -22,6 +23,10 @@ class ControlVariatePotential(SameBatchPotential):
     def energy(self, position: Any) -> Scalar:
         """The inner energy."""
         return self.inner.energy(position)
+
+    def tilted(self, by: Tilt) -> Potential:
+        """Itself: what is left of the noise is not that of examples' own energies."""
+        return self
 
     def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
         """Ũ, corrected."""

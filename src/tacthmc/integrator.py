@@ -17,6 +17,7 @@ from tacthmc.positions import spread, sum_of_squares, total
 from tacthmc.potential import Felt, Potential
 from tacthmc.state import State, Tempering
 from tacthmc.thermostat import Conditions, SeparableThermostat, Stroke, Thermostat
+from tacthmc.tilt import Tilt
 
 
 class Parts(eqx.Module):
@@ -197,6 +198,8 @@ class Splitting(Integrator):
         own = lam / now.theta.bath
         if centre is not None:
             theta, lam = _breathing(now, position, centre, lam)
+        elif tempering is not None:
+            potential = potential.tilted(_tilt(parts, now, tempering, slope))
         felt_by = _evaluated(potential, state, theta, batch, own)
         energy, gradient = felt_by.energy.astype(lam.dtype), felt_by.gradient
         kick = _kick(parts, now, noise, gradient, lam)
@@ -236,6 +239,17 @@ class Splitting(Integrator):
         r = damp(damp(old.momentum) + kick)
         z = thermostat.advance(z, r, one, now.xi, half)
         return _half_drift(parts, replace(old, momentum=r, thermostat=z, bias=bias))
+
+
+def _tilt(parts: Parts, now: Settings, tempering: Tempering, slope: Scalar) -> Tilt:
+    """λ′/T times ξ's momentum in the middle of its kick, of which the energy is not known yet."""
+    assert parts.coupling is not None
+    # (On the first step, where the bias would ask for the energy, ξ is on the plateau.)
+    seen = Seen(tempering.xi, slope, jnp.zeros_like(slope), now.xi.step)
+    half = 0.5 * now.xi.eta
+    start = tempering.momentum + half * parts.bias.force(tempering.bias, seen, parts.coupling)
+    rate = slope / now.theta.bath
+    return Tilt(rate * start, rate * half * slope)
 
 
 def _evaluated(

@@ -35,6 +35,7 @@ from tacthmc._typing import Batch, Scalar
 from tacthmc.batches import WithReplacement
 from tacthmc.posterior import Posterior
 from tacthmc.potential import Potential, SameBatchPotential
+from tacthmc.tilt import leaning, sums
 
 
 class Losses(NamedTuple):
@@ -115,8 +116,17 @@ class LossTablePotential(SameBatchPotential):
         seen = jnp.isfinite(kept)
         missing = model.unseen.astype(kept.dtype) * model.mean
         scale = posterior.num_data / len(batch.indices)
-        change = jnp.sum(values - jnp.where(seen, kept, model.mean))
-        whole = model.total + model.lost + missing + scale * change
+        changes = values - jnp.where(seen, kept, model.mean)
+        known = model.total + model.lost + missing
+        if posterior.tilt is None:
+            change = jnp.sum(changes)
+        else:
+            felt = -known - scale * jnp.sum(changes)
+            if posterior.tilt.prior:
+                felt = felt - prior.astype(felt.dtype)
+            by = posterior.tilt.at(felt)
+            change = leaning(sums(changes), by, len(changes), posterior.num_data)
+        whole = known + scale * change
         after = _updated(model, batch, jax.lax.stop_gradient(values), inner)
         return -prior - whole.astype(prior.dtype), after
 

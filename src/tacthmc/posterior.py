@@ -10,6 +10,7 @@ and this module is the one place where N/n stands.
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -23,6 +24,7 @@ from tacthmc._typing import Batch, PRNGKey, Scalar
 from tacthmc.batches import Epochs, WithReplacement
 from tacthmc.devices import spread_examples, sum_over_examples
 from tacthmc.potential import Potential
+from tacthmc.tilt import Tilt, leaning, sums
 
 
 class DataPotential(Potential):
@@ -32,6 +34,8 @@ class DataPotential(Potential):
     log_likelihood: eqx.AbstractVar[Callable[..., Any]]
     batched: eqx.AbstractVar[bool]
     model_state: eqx.AbstractVar[Any]
+    tilt: eqx.AbstractVar[Tilt | None]
+    """In a step of a ξ that feels the same batch (:mod:`tacthmc.tilt`)."""
 
     @property
     @abstractmethod
@@ -71,21 +75,28 @@ class DataPotential(Potential):
     def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
         """Ũ on the examples given (a pytree like the data, with any leading length)."""
         prior = self.log_prior_at(position)
-        scale = self.num_data / jax.tree.leaves(batch)[0].shape[0]
+        size = jax.tree.leaves(batch)[0].shape[0]
+        added = jnp.sum if self.tilt is None else sums
         if model is None:
             # Devices are given arrays; what a position has beside them is the same for all.
             arrays, rest = eqx.partition((position, self.log_likelihood), eqx.is_array)
 
             def total(batch: Any, arrays: Any) -> Array:
                 position, likelihood = eqx.combine(arrays, rest)
-                return jnp.sum(self.log_likelihoods(likelihood, position, batch, None)[0])
+                return added(self.log_likelihoods(likelihood, position, batch, None)[0])
 
-            sum_of_them = sum_over_examples(total, batch, arrays)
+            found = sum_over_examples(total, batch, arrays)
         else:
             # What a model's state learns of a batch, it learns of the whole.
             likelihoods, model = self.log_likelihoods(self.log_likelihood, position, batch, model)
-            sum_of_them = jnp.sum(likelihoods)
-        return -prior - scale * sum_of_them.astype(prior.dtype), model
+            found = added(likelihoods)
+        scale = self.num_data / size
+        if self.tilt is not None:
+            felt = -scale * found[0]
+            if self.tilt.prior:
+                felt = felt - prior.astype(felt.dtype)
+            found = leaning(found, self.tilt.at(felt), size, self.num_data)
+        return -prior - scale * found.astype(prior.dtype), model
 
 
 class Posterior(DataPotential):
@@ -97,6 +108,11 @@ class Posterior(DataPotential):
     order: WithReplacement | Epochs
     batched: bool = eqx.field(static=True)
     model_state: Any = None
+    tilt: Tilt | None = None
+
+    def tilted(self, by: Tilt) -> "Posterior":
+        """With that tilt, where batches are independent."""
+        return replace(self, tilt=by) if isinstance(self.order, WithReplacement) else self
 
     @property
     def num_data(self) -> int:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from tacthmc import checks
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Scalar
+from tacthmc.tilt import Tilt
 
 
 class Felt(NamedTuple):
@@ -61,6 +62,13 @@ class Potential(eqx.Module):
 
     def of_chain(self, number: Any) -> "Potential":
         """As the chain of that number has it: itself, unless a number of it differs by chain."""
+        return self
+
+    def tilted(self, by: Tilt) -> "Potential":
+        """For a step of ξ: its gradient with the friction of :mod:`tacthmc.tilt`.
+
+        Itself, where no batch makes both force and energy.
+        """
         return self
 
     def init_model(self) -> Any:
@@ -198,6 +206,11 @@ class WrappedPotential(Potential):
         inner = self.inner.of_chain(number)
         return self if inner is self.inner else eqx.tree_at(lambda p: p.inner, self, inner)
 
+    def tilted(self, by: Tilt) -> Potential:
+        """Around the inner potential, tilted."""
+        inner = self.inner.tilted(by)
+        return self if inner is self.inner else eqx.tree_at(lambda p: p.inner, self, inner)
+
     def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
         """Only where a wrapper says how the inner potential's parts become its own."""
         self._check_whole()
@@ -274,6 +287,11 @@ class TemperedPotential(SameBatchPotential):
         """U0/τ and U1/τ."""
         fixed, own = self.inner.energy_parts(position)
         return self._over(fixed), self._over(own)
+
+    def tilted(self, by: Tilt) -> Potential:
+        """The covariance is 1/τ² of the inner one; one of the two is in its gradient already."""
+        over = Tilt(self._over(by.start), self._over(self._over(by.per_energy)), by.prior)
+        return super().tilted(over)
 
     def _over(self, value: Scalar) -> Scalar:
         return value / jnp.asarray(self.posterior_temperature).astype(value.dtype)

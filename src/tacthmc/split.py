@@ -46,6 +46,7 @@ from tacthmc.loss_table import LossTablePotential
 from tacthmc.noise import NoisyPotential
 from tacthmc.posterior import DataPotential
 from tacthmc.potential import Potential, SameBatchPotential, innermost
+from tacthmc.tilt import Tilt
 
 
 class SplitPotential(SameBatchPotential):
@@ -69,6 +70,10 @@ class LikelihoodPotential(SplitPotential):
     """U0 = −log p(θ), U1 = −Σ log p(x | θ)."""
 
     inner: Potential
+
+    def tilted(self, by: Tilt) -> Potential:
+        """ξ does not feel the prior."""
+        return super().tilted(by._replace(prior=False))
 
     def _log_prior(self, position: Any, like: Scalar) -> Scalar:
         data = innermost(self.inner)
@@ -111,6 +116,10 @@ class BlockPotential(SplitPotential):
             )
         there = jax.tree.map(lambda b, x: jnp.asarray(b).astype(x.dtype), there, chosen)
         return eqx.combine(there, rest)
+
+    def tilted(self, by: Tilt) -> Potential:
+        """Itself: the noise of U0 is there as well, and a block is for nearly full batches."""
+        return self
 
     def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
         """On the same batch, so that their difference has the block's share of its noise only."""

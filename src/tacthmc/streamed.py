@@ -15,6 +15,7 @@ from tacthmc.batches import Epochs, WithReplacement
 from tacthmc.devices import spread_examples
 from tacthmc.keys import chain_keys, start_keys, step_keys
 from tacthmc.posterior import DataPotential, check_functions, common_length, make_order
+from tacthmc.tilt import Tilt
 
 
 class Source:
@@ -39,6 +40,8 @@ class StreamedPosterior(DataPotential):
     size: int = eqx.field(static=True)
     batched: bool = eqx.field(static=True)
     model_state: Any = None
+    tilt: Tilt | None = None
+    """Never any: a loader goes through its data in epochs."""
 
     @property
     def num_data(self) -> int:

@@ -108,8 +108,9 @@ def tact(
       dimension leaves θ hotter than the posterior for a while.
     * The force's noise has the same variance everywhere, also across temperatures, since z_θ
       is shared by all. Where it grows with |θ|, the plateau's variance comes out low.
-    * The noises of Ũ and f̃ are independent. One mini-batch makes both, so they are
-      correlated; a strong, state-dependent correlation makes the variance come out low.
+    * The noises of Ũ and f̃ are independent. One mini-batch makes both; for batches of a
+      :func:`tacthmc.posterior` drawn with replacement the gradient is tilted against what they
+      have in common (:mod:`tacthmc.tilt`), by the splitting in θ's own coordinates.
     * Batches are drawn independently (``batches="replacement"``). Reshuffled epochs are not.
     * The noise is Gaussian and isotropic over the coordinates that share a thermostat, in
       the shape of the friction (see :mod:`tacthmc.thermostat`).
