@@ -149,6 +149,15 @@ def test_with_a_xi_of_its_own():
         assert np.all(kept[1:] | ~kept[:-1] | ~plateau[chain, 1:])
 
 
+def test_states_stored_before_there_was_a_window():
+    """They have the structure of new ones, as a loop wants it."""
+    new = tacthmc.tact(0.1).init(KEY, jnp.zeros(3)).tempering
+    stored = {name: value for name, value in vars(new).items() if name != "relaxing"}
+    old = object.__new__(type(new))
+    old.__setstate__(stored)
+    assert jax.tree.structure(old) == jax.tree.structure(new)
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="window must be a whole number >= 16"):
         tacthmc.Relaxed(8)

@@ -350,17 +350,14 @@ class Langevin(Sampler):
             return info
         assert self.coupling is not None
         xi = state.tempering.xi
-        info = info._replace(
+        r, level = moved.felt_xi, self.xi_thermostat.level(state.tempering.thermostat)
+        return info._replace(
             xi=xi,
             temperature=1 / self.coupling.value_and_slope(xi)[0],
+            xi_kinetic_temperature=None if r is None else _over(r**2, now.xi.eta),
+            xi_thermostat=None if r is None else level,
             hot=self.coupling.is_hot(xi),
             felt_energy=moved.felt_energy,
-        )
-        if moved.felt_xi is None:
-            return info
-        return info._replace(
-            xi_kinetic_temperature=_over(moved.felt_xi**2, now.xi.eta),
-            xi_thermostat=self.xi_thermostat.level(state.tempering.thermostat),
         )
 
 
