@@ -11,6 +11,7 @@ not measured again.
 import argparse
 import json
 import platform
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -65,7 +66,7 @@ def main() -> None:
         file = json.loads(args.out.read_text())
     device = jax.devices()[0]
     commands = file["about"].get("commands", [])
-    command = " ".join(["python -m benchmarks.sweep", args.out.name, *sys.argv[2:]])
+    command = f"python -m benchmarks.sweep {shlex.join([args.out.name, *sys.argv[2:]])}"
     file["about"] = {
         "commands": commands if command in commands else [*commands, command],
         "device": getattr(device, "device_kind", str(device)),
