@@ -3,11 +3,13 @@
 import re
 from pathlib import Path
 
-from benchmarks import mobility_tables, no_numbers_tables, speed_tables
+from benchmarks import mobility_tables, no_numbers_tables, speed_tables, sweep_tables
 from tacthmc.studies.catalogue import STUDIES
 from tacthmc.studies.study import read_results
 
-TABLES = speed_tables.TABLES | mobility_tables.TABLES | no_numbers_tables.TABLES
+TABLES = (
+    speed_tables.TABLES | mobility_tables.TABLES | no_numbers_tables.TABLES | sweep_tables.TABLES
+)
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"<!-- table: ([\w-]+) -->\n(?:(?!<!-- )[^\n]*\n)*<!-- end -->")
 

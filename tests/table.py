@@ -36,6 +36,15 @@ SAMPLERS = {
     "tact-framed": lambda eta: tacthmc.tact(
         eta, frame=tacthmc.Frame(FRAME, shift=SHIFT), centre="mean", keep_every=10
     ),
+    "tact-swept": lambda eta: tacthmc.tact(
+        eta, sweep=tacthmc.Sweep(60, rest=0.6), relaxed=tacthmc.Relaxed(16), keep_every=10
+    ),
+    "tact-swept-breathing": lambda eta: tacthmc.tact(
+        eta, sweep=tacthmc.Sweep(60, start=5), centre="mean", keep_every=10
+    ),
+    "tact-swept-euler": lambda eta: tacthmc.tact(
+        eta, sweep=tacthmc.Sweep(60), integrator=tacthmc.Euler(), keep_every=10
+    ),
     "without-thermostat": lambda eta: tacthmc.without_thermostat(eta, keep_every=10),
     "sgnht": lambda eta: tacthmc.sgnht(eta, refresh=tacthmc.Refresh(theta=True), keep_every=10),
     "sghmc": lambda eta: tacthmc.sghmc(eta, noise_estimate=0.5, keep_every=10),

@@ -67,6 +67,7 @@ def test_run(name):
     [
         ("tact", minibatched, "replacement"),
         ("tact-authors", minibatched, "epochs"),
+        ("tact-swept", minibatched, "replacement"),
         ("sgnht", minibatched, "epochs"),
         ("psgld", minibatched, "replacement"),
         ("momentum-sgd", minibatched, "epochs"),

@@ -33,6 +33,7 @@ from tacthmc.part import part as part
 from tacthmc.posterior import posterior as posterior
 from tacthmc.potential import potential as potential
 from tacthmc.potential import tempered as tempered
+from tacthmc.relaxed import Relaxed as Relaxed
 from tacthmc.report.page import write_report as write_report
 from tacthmc.report.shown import Truth as Truth
 from tacthmc.run.failure import DivergedWarning as DivergedWarning
@@ -64,6 +65,7 @@ from tacthmc.store.errors import StoreError as StoreError
 from tacthmc.store.program import NotPortableWarning as NotPortableWarning
 from tacthmc.streamed import HostBatches as HostBatches
 from tacthmc.streamed import streamed as streamed
+from tacthmc.sweep import Sweep as Sweep
 from tacthmc.thermostat import DiagonalThermostat as DiagonalThermostat
 from tacthmc.thermostat import NoThermostat as NoThermostat
 from tacthmc.thermostat import ScalarThermostat as ScalarThermostat

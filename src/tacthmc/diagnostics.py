@@ -68,7 +68,7 @@ def thermostat_laws(
     """Compare thermostats and kinetic temperatures with Theorem 1.
 
     The theorem is for constant rates: with schedules, the rates at the start are used. Without
-    the energy's variance (None) there is no law for z_ξ.
+    the energy's variance (None) there is no law for z_ξ, and none for a ξ that is led.
     """
     now = sampler.settings(jnp.zeros((), int), position)
     bath = float(now.theta.bath)
@@ -82,7 +82,7 @@ def thermostat_laws(
         mean, variance = sampler.thermostat.level_law(position, noise, now.theta)
         laws.append(_law("z_theta", column("thermostat"), mean, variance))
     laws.append(_mean_only("kinetic temperature of theta", column("kinetic_temperature"), bath))
-    if sampler.coupling is None:
+    if sampler.coupling is None or sampler.sweep is not None:
         return laws
     if energy_variance is not None and not isinstance(sampler.xi_thermostat, NoThermostat):
         noise = Noise(float(now.xi_c), np.asarray(energy_variance))

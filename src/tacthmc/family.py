@@ -23,8 +23,10 @@ from tacthmc.integrator import Integrator, Moved, Parts, Settings, Splitting, St
 from tacthmc.positions import checked, dimension, normals, scalar_dtype, spread
 from tacthmc.potential import Potential
 from tacthmc.rates import rate_at
+from tacthmc.relaxed import Relaxed, check_relaxed
 from tacthmc.samplers.base import Sampler
 from tacthmc.state import Info, State, Tempering
+from tacthmc.sweep import Sweep, check_sweep
 from tacthmc.thermostat import Conditions, ScalarThermostat, SeparableThermostat, Thermostat
 from tacthmc.tuning.choices import Tuning
 
@@ -74,6 +76,9 @@ class Langevin(Sampler):
     """What a warm-up chose and why (:class:`tacthmc.Tuning`); None for numbers given by hand."""
     keep_every: int = eqx.field(static=True)
     refresh: Refresh = eqx.field(static=True)
+    # With defaults, so that samplers stored before there were these are read.
+    sweep: Sweep | None = None
+    relaxed: Relaxed | None = None
 
     def __init__(
         self,
@@ -96,6 +101,8 @@ class Langevin(Sampler):
         xi_speed_limit: Number | None = None,
         centre: Any = None,
         frame: Frame | None = None,
+        sweep: Sweep | None = None,
+        relaxed: Relaxed | None = None,
     ):
         """Join the parts; see :func:`tacthmc.tact` for each argument's meaning."""
         checks.positive("step_size", step_size)
@@ -140,6 +147,13 @@ class Langevin(Sampler):
             raise ValueError("centre needs a step_size and a noise that are numbers, not schedules")
         if centre is not None and noise_estimate is not None:
             raise ValueError("centre and noise_estimate do not go together: use a thermostat")
+        if sweep is not None:
+            idle = {"xi_step_size": xi_step_size, "xi_noise": xi_noise}
+            idle |= {"xi_speed_limit": xi_speed_limit, "refresh.xi": self.refresh.xi or None}
+            check_sweep(sweep, coupling, bias, idle)
+        if relaxed is not None:
+            check_relaxed(relaxed, coupling, sweep)
+        self.sweep, self.relaxed = sweep, relaxed
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> State:
         """θ as given, ξ = 0, momenta from their law N(0, ηT/m), thermostats at c/T."""
@@ -155,12 +169,18 @@ class Langevin(Sampler):
         if self.coupling is not None:
             tempering = Tempering(
                 xi=jnp.zeros((), dtype),
-                momentum=extra[0] * jnp.sqrt(now.xi.eta * now.xi.bath),
+                momentum=self._first_glide(extra[0], now),
                 thermostat=self.xi_thermostat.init(jnp.zeros((), dtype), now.xi_c / now.xi.bath),
                 bias=self._first_table(position, now),
+                relaxing=None if self.relaxed is None else self.relaxed.init(dtype),
                 **self._centred(position, dtype),
             )
         return State(position, momentum, thermostat, tempering, jnp.zeros((), int), model, settled)
+
+    def _first_glide(self, normal: Scalar, now: Settings) -> Scalar:
+        if self.sweep is not None:
+            return jnp.zeros_like(normal)
+        return normal * jnp.sqrt(now.xi.eta * now.xi.bath)
 
     def _first_table(self, position: Position, now: Settings) -> Any:
         table = self.bias.init(scalar_dtype(position))
@@ -210,10 +230,11 @@ class Langevin(Sampler):
         tempered = self.coupling is not None
         again = self.refresh.theta
         like = (position, position) if again else position
-        both, extra = normals(key, like, extra=2 if tempered else 0)
+        moves = tempered and self.sweep is None
+        both, extra = normals(key, like, extra=2 if moves else 0)
         theta, fresh = both if again else (both, None)
-        xi = extra[0] if tempered else None
-        fresh_xi = extra[1] if tempered and (self.refresh.xi or limit) else None
+        xi = extra[0] if moves else None
+        fresh_xi = extra[1] if moves and (self.refresh.xi or limit) else None
         return StepNoise(theta, xi, fresh, fresh_xi)
 
     def advance(
@@ -225,7 +246,12 @@ class Langevin(Sampler):
         if callable(self.step_size) or callable(self.xi_step_size):
             state = self._rescaled(state, now)
         parts = Parts(
-            self.thermostat, self.xi_thermostat, self.coupling, self.bias, self.noise_estimate
+            self.thermostat,
+            self.xi_thermostat,
+            self.coupling,
+            self.bias,
+            self.noise_estimate,
+            self.sweep,
         )
         moved = self.integrator.advance(parts, now, noise, state, potential, batch)
         state, unit = moved.state, jnp.asarray(True)
@@ -234,7 +260,21 @@ class Langevin(Sampler):
             unit = self.coupling.on_plateau(moved.decisive_xi, self.keep_within)
         due = jax.lax.rem(state.step, jnp.asarray(self.keep_every, state.step.dtype)) == 0
         state = self._recentred(self._refreshed(state, now, noise, due, unit))
-        return state, self._info(state, now, moved, unit, unit & due)
+        keep = unit & due
+        if self.relaxed is not None:
+            state, relaxed = self._relaxing(self.relaxed, state, moved)
+            keep = keep & relaxed
+        return state, self._info(state, now, moved, unit, keep)
+
+    def _relaxing(self, test: Relaxed, state: State, moved: Moved) -> tuple[State, Array]:
+        tempering = state.tempering
+        assert tempering is not None
+        assert moved.decisive_xi is not None
+        assert self.coupling is not None
+        # All of the plateau is at unit temperature, whatever keep_within says.
+        here = self.coupling.on_plateau(moved.decisive_xi)
+        window = test.seen(tempering.relaxing, moved.energy, here)
+        return replace(state, tempering=replace(tempering, relaxing=window)), window.relaxed
 
     def settings(self, step: Array, position: Position) -> Settings:
         """All rates at a step, in the dtype of the position's scalars."""
@@ -306,15 +346,16 @@ class Langevin(Sampler):
             kinetic_temperature=_over(moved.felt, now.theta.eta * dimension(state.position)),
             thermostat=self.thermostat.level(state.thermostat),
         )
-        if state.tempering is None or moved.felt_xi is None:
+        if state.tempering is None:
             return info
         assert self.coupling is not None
         xi = state.tempering.xi
+        r, level = moved.felt_xi, self.xi_thermostat.level(state.tempering.thermostat)
         return info._replace(
             xi=xi,
             temperature=1 / self.coupling.value_and_slope(xi)[0],
-            xi_kinetic_temperature=_over(moved.felt_xi**2, now.xi.eta),
-            xi_thermostat=self.xi_thermostat.level(state.tempering.thermostat),
+            xi_kinetic_temperature=None if r is None else _over(r**2, now.xi.eta),
+            xi_thermostat=None if r is None else level,
             hot=self.coupling.is_hot(xi),
             felt_energy=moved.felt_energy,
         )

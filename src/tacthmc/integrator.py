@@ -16,6 +16,7 @@ from tacthmc.coupling import Coupling
 from tacthmc.positions import spread, sum_of_squares, total
 from tacthmc.potential import Felt, Potential
 from tacthmc.state import State, Tempering
+from tacthmc.sweep import Sweep
 from tacthmc.thermostat import Conditions, SeparableThermostat, Stroke, Thermostat
 from tacthmc.tilt import Tilt
 
@@ -28,6 +29,7 @@ class Parts(eqx.Module):
     coupling: Coupling | None
     bias: Bias
     noise_estimate: Any
+    sweep: Sweep | None
 
 
 class StepNoise(NamedTuple):
@@ -58,6 +60,7 @@ class Moved(NamedTuple):
     felt: Scalar
     """Σ m·r², of the momentum that θ's temperature is read from."""
     felt_xi: Scalar | None
+    """r_ξ; None where ξ is led."""
     decisive_xi: Scalar | None
     """The ξ that decides whether θ is kept."""
     felt_energy: Scalar | None = None
@@ -114,8 +117,11 @@ class Euler(Integrator):
         decisive = felt_xi = felt_energy = None
         if tempering is not None:
             decisive, felt_energy = tempering.xi, felt_by.tempered.astype(lam.dtype)
-            tempering = self._tempering(parts, now, noise, tempering, felt_energy, slope)
-            felt_xi = tempering.momentum
+            if parts.sweep is not None:
+                tempering = _led(parts, now, tempering, felt_energy, slope)
+            else:
+                tempering = self._tempering(parts, now, noise, tempering, felt_energy, slope)
+                felt_xi = tempering.momentum
         after = State(position, r, z, tempering, state.step + 1, felt_by.model, state.settled)
         felt = total(sum_of_squares(now.mass, r), lam.dtype)
         own_energy = felt_energy if potential.is_split else None
@@ -137,12 +143,8 @@ class Euler(Integrator):
         r = old.momentum + kick - thermostat.drag(z, old.momentum, one, slope**2)
         moved = old.xi + r
         over = jnp.abs(moved) > parts.coupling.wall
-        return Tempering(
-            xi=jnp.where(over, old.xi, moved),
-            momentum=jnp.where(over, -r, r),
-            thermostat=z,
-            bias=bias,
-        )
+        xi, r = jnp.where(over, old.xi, moved), jnp.where(over, -r, r)
+        return replace(old, xi=xi, momentum=r, thermostat=z, bias=bias)
 
 
 HORIZON = 10_000
@@ -188,10 +190,13 @@ class Splitting(Integrator):
         batch: Batch,
     ) -> Moved:
         """One step."""
-        if state.tempering is not None and state.tempering.centre is not None:
+        breathes = state.tempering is not None and state.tempering.centre is not None
+        if breathes and parts.sweep is None:
             state = _shared_friction(parts, now, state)
         position, tempering = _moved(state.position, state.momentum), state.tempering
-        if tempering is not None:
+        if tempering is not None and parts.sweep is not None:
+            tempering = _placed(parts, tempering, state.step, 0.5)
+        elif tempering is not None:
             tempering = _half_drift(parts, tempering)
         lam, slope = _coupling(parts, now, tempering)
         theta, centre = position, None if tempering is None else tempering.centre
@@ -217,8 +222,12 @@ class Splitting(Integrator):
             felt_energy = felt_by.tempered.astype(lam.dtype)
             if centre is not None:
                 felt_energy = calm_energy(felt_energy, gradient, theta, centre)
-            tempering = self._tempering(parts, now, noise, tempering, felt_energy, slope)
-            decisive, felt_xi = tempering.xi, tempering.momentum
+            if parts.sweep is not None:
+                tempering = _led(parts, now, tempering, felt_energy, slope)
+            else:
+                tempering = self._tempering(parts, now, noise, tempering, felt_energy, slope)
+                felt_xi = tempering.momentum
+            decisive = tempering.xi
         after = State(position, r, z, tempering, state.step + 1, felt_by.model, settled)
         own_energy = felt_energy if potential.is_split or centre is not None else None
         return Moved(after, energy, felt, felt_xi, decisive, own_energy)
@@ -315,6 +324,23 @@ def _xi_kick(
     random = jnp.sqrt(2 * now.xi_c * now.xi.eta) * noise.xi
     kick = now.xi.eta * force - slope * (now.xi.eta * energy + random)
     return kick, parts.bias.update(old.bias, seen, parts.coupling)
+
+
+def _placed(parts: Parts, tempering: Tempering, step: Array, ahead: float = 0.0) -> Tempering:
+    """ξ where the sweep has it."""
+    assert parts.coupling is not None
+    assert parts.sweep is not None
+    dtype = tempering.xi.dtype
+    xi, r = (x.astype(dtype) for x in parts.sweep.at(step, parts.coupling, ahead))
+    return replace(tempering, xi=xi, momentum=r)
+
+
+def _led(parts: Parts, now: Settings, old: Tempering, energy: Scalar, slope: Scalar) -> Tempering:
+    """ξ at the end of the step, by its sweep; the bias learns and does not act."""
+    assert parts.coupling is not None
+    seen = Seen(old.xi, slope, energy, now.xi.step)
+    learnt = replace(old, bias=parts.bias.update(old.bias, seen, parts.coupling))
+    return _placed(parts, learnt, now.xi.step + 1)
 
 
 def _breathing(

@@ -19,6 +19,12 @@ class Tempering(eqx.Module):
     """μ, where coordinates breathe (:mod:`tacthmc.breathing`): then ``position`` is φ."""
     visits: Any = None
     """Steps on the plateau that μ was learnt from; None where it is fixed."""
+    relaxing: Any = None
+    """The window of a test for relaxation (:mod:`tacthmc.relaxed`); None where there is none."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """As stored, also before all of the fields were there: a loop wants the same structure."""
+        vars(self).update({"centre": None, "visits": None, "relaxing": None} | state)
 
 
 class State(eqx.Module):
@@ -39,7 +45,7 @@ class Info(NamedTuple):
     """What a person wants to see of one step; None where the sampler has no such thing.
 
     ``keep`` says whether this step's position is a draw from the posterior that is due:
-    at unit temperature, and at a multiple of ``keep_every`` steps.
+    at unit temperature, relaxed where that is tested, and at a multiple of ``keep_every`` steps.
     """
 
     energy: Scalar
@@ -55,6 +61,7 @@ class Info(NamedTuple):
     temperature: Scalar | None = None
     """The effective temperature T/λ(ξ)."""
     xi_kinetic_temperature: Scalar | None = None
+    """None where ξ is led (:mod:`tacthmc.sweep`), as its thermostat is."""
     xi_thermostat: Scalar | None = None
     hot: Bool[Array, ""] | None = None
     """Whether ξ is next to a wall."""

@@ -383,7 +383,7 @@ def free_energy(shown: Shown) -> Plot | None:
 
 def xi_histogram(shown: Shown) -> Plot | None:
     """Where ξ has been."""
-    if not shown.known:
+    if not shown.known or shown.summary.swept:
         return None
     coupling = shown.run.tempered_sampler().coupling
     wall = float(coupling.wall)

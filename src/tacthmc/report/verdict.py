@@ -88,6 +88,15 @@ def _kind(shown: Shown) -> list[Finding]:
                 "Use them as a point estimate, or sample with tact or sgnht.",
             )
         ]
+    if isinstance(shown.run.sampler, Langevin) and shown.run.sampler.sweep is not None:
+        return [
+            Finding(
+                "look",
+                "The sweep's speed is not checked",
+                "ξ is led, and modes' weights are the posterior's only if sweeps are slow.",
+                "Compare with a run of twice the period.",
+            )
+        ]
     if not isinstance(shown.run.sampler, Langevin):
         return [
             Finding(
@@ -106,17 +115,23 @@ def _plateau(shown: Shown) -> list[Finding]:
     expected = shown.summary.expected_plateau_share
     empty = int(np.sum(counts == 0))
     if empty:
+        advice = (
+            "Run longer. If ξ sits at a wall, let the bias learn more slowly or start from"
+            " an earlier run's bias (run.save_bias, load_bias)."
+        )
+        if shown.known and getattr(run.sampler, "relaxed", None) is not None:
+            advice += " If visits to the plateau are short, take a shorter window of relaxed."
         return [
             Finding(
                 "bad",
                 "A chain has no draw at unit temperature",
                 f"{empty} of {len(counts)} chains never were on the plateau at a step to be kept.",
-                "Run longer. If ξ sits at a wall, let the bias learn more slowly or start from"
-                " an earlier run's bias (run.save_bias, load_bias).",
+                advice,
             )
         ]
+    why = "by the sweep" if shown.summary.swept else "if ξ were uniform"
     text = f"Every chain visited it; shares of time are {_range(shares, '.1%')}"
-    text += f", {expected:.1%} if ξ were uniform." if expected is not None else "."
+    text += f", {expected:.1%} {why}." if expected is not None else "."
     uneven = isinstance(_bias(shown), Metadynamics) and _bias(shown).boost is not None
     if expected is not None and min(shares) < expected / 3 and not uneven:
         return [
@@ -139,7 +154,9 @@ def _trips(shown: Shown) -> list[Finding]:
                 "bad",
                 "A chain never made a round trip in temperature",
                 text + " Without one no mode was crossed by heating.",
-                "Run longer, take a larger xi_step_size, or a coupling with a lower hottest"
+                "Run for more than a period of the sweep."
+                if shown.summary.swept
+                else "Run longer, take a larger xi_step_size, or a coupling with a lower hottest"
                 " temperature. In high dimension ξ moves slowly: see the docs.",
             )
         ]
@@ -221,6 +238,10 @@ def _laws(shown: Shown, laws: list[Law], what: str, comment: str, fair: float) -
         return [Finding("good", f"{what} match theory", text)]
     hot = [n for n, relative in away.items() if "kinetic" in n and relative > GOOD_THERMOSTAT]
     suggestion = "Take a smaller step_size, or run longer."
+    if shown.summary.swept:
+        suggestion = (
+            "θ may lag behind ξ: take a longer period of the sweep, or a smaller step_size."
+        )
     if comment:
         suggestion = "Take a smaller xi_step_size, or run longer."
     if hot and not comment and not any(law.name == "z_theta" for law in laws):

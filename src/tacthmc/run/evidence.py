@@ -76,7 +76,9 @@ def _check_visited(profile: Profile, place: float) -> None:
     wall = float(profile.coupling.wall)
     low = 0.0 if profile.coupling.even else -wall
     edges = np.linspace(low, wall, len(visits) + 1)
-    between = (edges[:-1] >= -1e-6 * wall) & (edges[:-1] < place - 1e-6 * wall)
+    # On the plateau λ is 1 and nothing is integrated: a swept ξ is in one of its bins only.
+    begin = float(profile.coupling.plateau) + 1e-6 * wall
+    between = (edges[1:] > begin) & (edges[:-1] < place - 1e-6 * wall)
     if np.any(visits[between] == 0):
         raise ValueError(
             "a chain has not been at all temperatures on the way yet, so that there is nothing to"

@@ -40,6 +40,8 @@ class Summary:
     flatness: list[float]
     thermostats: list[Law]
     notes: list[str]
+    swept: bool = False
+    """Whether ξ is led (:class:`tacthmc.Sweep`): then its histogram says nothing."""
 
     def __str__(self) -> str:
         """Plain-text tables."""
@@ -54,14 +56,15 @@ class Summary:
             lines.append(f"… and {self.num_parameters - len(self.parameters)} more parameters")
         if self.expected_plateau_share is not None:
             shares = " ".join(f"{s:.3f}" for s in self.plateau_share)
-            flat = " ".join(f"{f:.3f}" for f in self.flatness)
+            why = "by its sweep" if self.swept else "if ξ is uniform"
             lines += [
                 "",
-                f"plateau share per chain: {shares} ({self.expected_plateau_share:.3f} if ξ is"
-                " uniform)",
+                f"plateau share per chain: {shares} ({self.expected_plateau_share:.3f} {why})",
                 f"round trips of ξ per chain: {' '.join(map(str, self.round_trips))}",
-                f"ξ's distance from uniform (total variation) per chain: {flat}",
             ]
+            if not self.swept:
+                flat = " ".join(f"{f:.3f}" for f in self.flatness)
+                lines.append(f"ξ's distance from uniform (total variation) per chain: {flat}")
         if self.thermostats:
             rows = [("", "mean", "theory", "sd", "theory")]
             rows += [
@@ -84,15 +87,11 @@ def summarise(run: "Run") -> Summary:
     notes = _notes(run, rows)
     if not arviz_is_there():
         notes.append("! ESS and R-hat need ArviZ: pip install arviz")
-    expected = None
+    expected, swept = None, False
     if run.tempered and run.program_is_known and isinstance(run.sampler, Langevin):
+        swept = run.sampler.sweep is not None
         expected = float(
-            np.mean(
-                [
-                    s.coupling.efficiency * s.keep_within
-                    for s in map(run.tempered_sampler, range(run.num_chains))
-                ]
-            )
+            np.mean([_share(run.tempered_sampler(chain)) for chain in range(run.num_chains)])
         )
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
     weighted = " of all temperatures, weighted" if run.keep_all else ""
@@ -107,10 +106,19 @@ def summarise(run: "Run") -> Summary:
         plateau_share=[float(x) for x in run.plateau_share],
         expected_plateau_share=expected,
         round_trips=[int(x) for x in run.round_trips],
-        flatness=[float(x) for x in run.flatness] if expected is not None else [],
+        flatness=[float(x) for x in run.flatness] if expected is not None and not swept else [],
         thermostats=run.thermostats,
         notes=notes,
+        swept=swept,
     )
+
+
+def _share(sampler: Langevin) -> float:
+    """Of the steps that are at unit temperature, if ξ is uniform in its well or led."""
+    if sampler.sweep is not None:
+        return float(sampler.sweep.rest)
+    assert sampler.coupling is not None
+    return float(sampler.coupling.efficiency * sampler.keep_within)
 
 
 def _parameters(run: "Run") -> tuple[list[Parameter], int]:

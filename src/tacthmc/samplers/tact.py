@@ -10,6 +10,8 @@ from tacthmc.coupling import Coupling, PowerCoupling
 from tacthmc.family import Langevin, Refresh
 from tacthmc.frame import Frame
 from tacthmc.integrator import Euler, Integrator
+from tacthmc.relaxed import Relaxed
+from tacthmc.sweep import Sweep
 from tacthmc.thermostat import NoThermostat, ScalarThermostat, TensorThermostat, Thermostat
 from tacthmc.tuning.untuned import Untuned
 
@@ -34,6 +36,8 @@ def tact(
     xi_speed_limit: Number | None = None,
     centre: Any = None,
     frame: Frame | None = None,
+    sweep: Sweep | None = None,
+    relaxed: Relaxed | None = None,
 ) -> Langevin: ...
 
 
@@ -75,6 +79,8 @@ def tact(
     xi_speed_limit: Number | None = None,
     centre: Any = None,
     frame: Any = None,
+    sweep: Sweep | None = None,
+    relaxed: Relaxed | None = None,
 ) -> Langevin | Untuned:
     r"""Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo.
 
@@ -105,7 +111,7 @@ def tact(
     **Assumptions under which this holds**, and what it costs where they fail:
 
     * θ has relaxed at unit temperature when it is kept. Entering the plateau quickly in high
-      dimension leaves θ hotter than the posterior for a while.
+      dimension leaves θ hotter than the posterior for a while; ``relaxed`` waits for it.
     * The force's noise has the same variance everywhere, also across temperatures, since z_θ
       is shared by all. Where it grows with |θ|, the plateau's variance comes out low.
     * The noises of Ũ and f̃ are independent. One mini-batch makes both; for batches of a
@@ -149,6 +155,11 @@ def tact(
             fixes the centre; None is the paper's form.
         frame: linear coordinates to move in (:class:`tacthmc.Frame`), where the posterior is
             rounder; None for θ's own.
+        sweep: lead ξ up and down by the step count (:class:`tacthmc.Sweep`) where what it feels is
+            too noisy for it to move by itself; then the invariant density above does not hold,
+            but its limit for slow sweeps.
+        relaxed: keep nothing after a return to the plateau before the energy has stopped falling
+            (:class:`tacthmc.Relaxed`).
 
     Rates may be schedules: functions of the step count.
 
@@ -179,6 +190,8 @@ def tact(
         "xi_speed_limit": xi_speed_limit,
         "centre": centre,
         "frame": frame,
+        "sweep": sweep,
+        "relaxed": relaxed,
     }
     given = {name: value for name, value in settings.items() if value is not None}
     if step_size is None:
