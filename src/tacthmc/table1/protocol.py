@@ -66,7 +66,7 @@ class Protocol:
     @classmethod
     def quick(cls, epochs: int = 4, **options: object) -> "Protocol":
         """A look: that all of it runs, no more."""
-        given = {"seeds": (0, 1), "noises": (0.0, 0.2)} | options
+        given = {"seeds": (0, 1), "noises": (0.0, 0.2), "chains": 2} | options
         return cls(((4, 1), (2, 2)), epochs, **given)  # pyright: ignore[reportArgumentType]
 
     @property
