@@ -229,7 +229,7 @@ def test_every_configuration_makes_its_sampler(config, method):
     sampler = METHODS[method](TASKS["cnn"], 50_000, CONFIGS[config].variant, given)
     assert sampler.keep_every == 50
     if method in ("tact", "sgnht"):
-        steps = 100.0 if config == "adapted" else None
+        steps = 100.0 if config in ("adapted", "tuned") else None
         assert sampler.thermostat.inertia.steps == steps
         assert sampler.step_size == pytest.approx(1e-3 / 50_000)
 

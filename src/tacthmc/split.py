@@ -42,6 +42,7 @@ import jax.numpy as jnp
 from tacthmc import checks
 from tacthmc._typing import Batch, Scalar
 from tacthmc.control_variates import ControlVariatePotential
+from tacthmc.label_noise import NoisyLabels
 from tacthmc.loss_table import LossTablePotential
 from tacthmc.noise import NoisyPotential
 from tacthmc.posterior import DataPotential
@@ -144,8 +145,9 @@ def temper_likelihood(potential: Potential) -> LikelihoodPotential:
 
     Args:
         potential: a :func:`tacthmc.posterior` or :func:`tacthmc.streamed` one, as it is or inside
-            :func:`tacthmc.loss_table`, :func:`tacthmc.control_variates` or
-            :func:`tacthmc.noisy`. (:func:`tacthmc.part` and :func:`tacthmc.tempered` go outside.)
+            :func:`tacthmc.loss_table`, :func:`tacthmc.control_variates`,
+            :func:`tacthmc.label_noise` or :func:`tacthmc.noisy`. (:func:`tacthmc.part` and
+            :func:`tacthmc.tempered` go outside.)
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> data = jnp.full(10, 2.0)
@@ -156,13 +158,15 @@ def temper_likelihood(potential: Potential) -> LikelihoodPotential:
     """
     checks.instance("potential", potential, Potential, "made by tacthmc.posterior or .streamed")
     inner = potential
-    while isinstance(inner, (NoisyPotential, ControlVariatePotential, LossTablePotential)):
+    wrappers = (NoisyPotential, ControlVariatePotential, LossTablePotential, NoisyLabels)
+    while isinstance(inner, wrappers):
         inner = inner.inner
     if not isinstance(inner, DataPotential):
         raise TypeError(
             "temper_likelihood needs a prior and a likelihood of data: a tacthmc.posterior or"
-            " tacthmc.streamed, as it is or inside noisy, control_variates or loss_table (part and"
-            f" tempered go outside: part(temper_likelihood(…), …)); got a {type(inner).__name__}"
+            " tacthmc.streamed, as it is or inside noisy, control_variates, label_noise or"
+            " loss_table (part and tempered go outside: part(temper_likelihood(…), …)); got a"
+            f" {type(inner).__name__}"
         )
     return LikelihoodPotential(potential)
 

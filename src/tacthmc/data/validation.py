@@ -7,6 +7,9 @@ import numpy as np
 from tacthmc import checks
 from tacthmc.data.image_set import ImageSet
 
+VALIDATION = "-validation"
+"""Ends the name of a data set that was split."""
+
 
 def validation_split(data: ImageSet, size: int | float = 0.1, *, seed: int = 0) -> ImageSet:
     """The same training data in two parts, the second in the place of the test data.
@@ -46,7 +49,7 @@ def validation_split(data: ImageSet, size: int | float = 0.1, *, seed: int = 0) 
     held[chosen] = True
     return replace(
         data,
-        name=f"{data.name}-validation",
+        name=f"{data.name}{VALIDATION}",
         train_images=data.train_images[~held],
         train_labels=data.train_labels[~held],
         test_images=data.train_images[held],

@@ -100,7 +100,30 @@ def optimiser(
 
 # One object for equal settings, so that a second run finds the first one's compiled program.
 _adam_direction = functools.cache(optax.scale_by_adam)
-_momentum_direction = functools.cache(optax.trace)
+
+
+class HeavyBall(eqx.Module):
+    """v ← g + momentum·v, as ``optax.trace`` has it, but with a momentum that is traced.
+
+    So runs with several momenta are chains of one program.
+    """
+
+    momentum: Number
+
+    def __call__(self, updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        """The new v, twice: the update, and what is remembered."""
+        new = jax.tree.map(
+            lambda g, v: g + jnp.asarray(self.momentum).astype(v.dtype) * v, updates, state
+        )
+        return new, new
+
+
+def _still(params: Any) -> Any:
+    return jax.tree.map(jnp.zeros_like, params)
+
+
+def _momentum_direction(momentum: Number) -> optax.GradientTransformation:
+    return optax.GradientTransformation(_still, HeavyBall(momentum))
 
 
 def adam(learning_rate: Rate = 1e-3, *, num_data: Number = 1, keep_every: int = 50) -> Optimiser:
@@ -115,7 +138,7 @@ def adam(learning_rate: Rate = 1e-3, *, num_data: Number = 1, keep_every: int = 
 
 def momentum_sgd(
     learning_rate: Rate = 1e-3,
-    momentum: float = 0.9,
+    momentum: Number = 0.9,
     *,
     num_data: Number = 1,
     keep_every: int = 50,

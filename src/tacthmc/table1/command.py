@@ -3,15 +3,22 @@
 import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 WORDS = ["reproduce", "table1"]
 NAME = " ".join(WORDS)
 
-_MANY = ("--task", "--noise", "--method", "--seeds", "--setting")
+_MANY = ("--task", "--noise", "--method", "--seeds", "--setting", "--merge")
 """Options that take as many values as follow them."""
+
+
+class TableName(StrEnum):
+    """Whose settings."""
+
+    A = "A"
+    B = "B"
 
 
 class TaskName(StrEnum):
@@ -39,6 +46,7 @@ class ConfigName(StrEnum):
     splitting = "splitting"
     adapted = "adapted"
     authors = "authors"
+    tuned = "tuned"
 
 
 class ComputeName(StrEnum):
@@ -55,6 +63,7 @@ EXAMPLES = "**Examples**\n\n" + "\n\n".join(
         "--quick",
         "--task cnn --method tact sgnht --seeds 0 1 2 --minutes 8 --compute tf32",
         "--task mlp --method adam --setting learning_rate=3e-4,1e-3 --noise 0 --out tuned",
+        "--table B --task cnn --compute tf32 --minutes 8",
     )
 )
 
@@ -100,6 +109,13 @@ def settings(words: list[str]) -> dict[str, tuple[float, ...]]:
 
 
 def table1(
+    table: Annotated[
+        TableName,
+        typer.Option(
+            help="A: the paper's settings. B: every method tuned by the same search on validation"
+            " images, then 3 seeds, one chain and 4; docs/table-b.md is its protocol."
+        ),
+    ] = TableName.A,
     task: Annotated[
         list[TaskName] | None, typer.Option(help="Tasks; all by default.", show_default=False)
     ] = None,
@@ -111,17 +127,23 @@ def table1(
         list[MethodName] | None, typer.Option(help="Methods; all by default.", show_default=False)
     ] = None,
     config: Annotated[
-        ConfigName,
+        ConfigName | None,
         typer.Option(
             help="paper: Algorithm 1 to the letter. splitting: its numbers, our integrator and"
-            " bias. adapted: that with thermostats of relative inertia. authors: as their code."
+            " bias. adapted (default): that with thermostats of relative inertia. authors: as their"
+            " code. tuned: as in Table B.",
+            show_default=False,
         ),
-    ] = ConfigName.adapted,
+    ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="1000 by default, as in the paper; with --quick 3.", min=1)
+        int | None,
+        typer.Option(
+            help="1000 by default, as in the paper; with --quick 3. Of Table B 300; 4.", min=1
+        ),
     ] = None,
     seeds: Annotated[
-        list[int] | None, typer.Option(help="Seeds; 0 by default.", show_default=False, min=0)
+        list[int] | None,
+        typer.Option(help="Seeds; 0 by default, of Table B 0 1 2.", show_default=False, min=0),
     ] = None,
     setting: Annotated[
         list[str] | None,
@@ -136,7 +158,9 @@ def table1(
     ] = 1,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for results and checkpoints; results/table1 (-quick)."),
+        typer.Option(
+            help="Folder for results and checkpoints; results/table1 or table-b (-quick)."
+        ),
     ] = None,
     minutes: Annotated[
         float | None,
@@ -156,59 +180,147 @@ def table1(
     ] = ComputeName.float32,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="A look on a CPU: 2,000 images, 3 epochs, noise 0 and 0.2."),
+        typer.Option("--quick", help="A look on a CPU: 2,000 images, few epochs, noise 0 and 0.2."),
     ] = False,
+    merge: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Run nothing: join the results of these folders in --out, and write the tables.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """The paper's Table 1: all noise levels and seeds of a method as chains of one program.
 
     Writes results.json, the table as Markdown and LaTeX beside the paper's numbers, learning
     curves and reliability diagrams. What is finished is not run again.
     """
+    from tacthmc.store.errors import StoreError
+
+    named = "table1" if table == TableName.A else "table-b"
+    folder = out or Path("results") / (f"{named}-quick" if quick else named)
+    tasks = [name.value for name in task or ()]
+    methods = [name.value for name in method or ()]
+    try:
+        if merge:
+            from tacthmc.table1.merge import merge as merged
+
+            finished, written = True, merged(merge, folder)
+        elif table == TableName.B:
+            fixed = {
+                "--config": config,
+                "--setting": setting,
+                "--validation": validation,
+                "--draw-every": draw_every != 1,
+            }
+            given = [option for option, value in fixed.items() if value]
+            if given:
+                raise ValueError(f"Table B's protocol fixes what {', '.join(given)} would change")
+            options = {
+                "compute": compute.value,
+                **({"epochs": epochs} if epochs else {}),
+                **({"seeds": tuple(seeds)} if seeds else {}),
+                **({"noises": tuple(noise)} if noise else {}),
+            }
+            finished, written = _table_b(tasks, methods, options, folder, minutes, data, quick)
+        else:
+            asked = {
+                "tasks": tasks,
+                "noises": noise or None,
+                "methods": methods,
+                "config": (config or ConfigName.adapted).value,
+                "epochs": epochs,
+                "seeds": seeds or None,
+                "compute": compute.value,
+                "setting": setting or [],
+                "draw_every": draw_every,
+            }
+            finished, written = _table_a(asked, folder, minutes, data, quick, validation)
+    except (StoreError, ValueError, TypeError, OSError, ImportError) as error:
+        typer.echo(f"tacthmc: {error}", err=True)
+        raise typer.Exit(1) from error
+    for path in written:
+        if path.suffix == ".md":
+            typer.echo(path.read_text(encoding="utf-8"))
+    for path in written:
+        typer.echo(str(path))
+    if not finished:
+        typer.echo("unfinished; the same command goes on")
+
+
+def _table_a(
+    asked: dict[str, Any],
+    folder: Path,
+    minutes: float | None,
+    data: Path | None,
+    quick: bool,
+    validation: bool,
+) -> tuple[bool, list[Path]]:
     from functools import cache
 
-    from tacthmc.store.errors import StoreError
     from tacthmc.table1.group import groups
     from tacthmc.table1.images import images
     from tacthmc.table1.paper import NOISES
     from tacthmc.table1.reproduce import reproduce, write_tables
 
-    folder = out or Path("results") / ("table1-quick" if quick else "table1")
-    try:
-        asked = groups(
-            tasks=[name.value for name in task or ()],
-            noises=noise or ((0.0, 0.2) if quick else NOISES),
-            methods=[name.value for name in method or ()],
-            config=config.value,
-            epochs=epochs or (3 if quick else None),
-            seeds=seeds or [0],
-            compute=compute.value,
-            settings=settings(setting or []),
-            draw_every=draw_every,
-        )
-        found = cache(lambda name: images(name, data, quick, validation))
-        words = {
-            "--task": [name.value for name in task or ()],
-            "--noise": [f"{share:g}" for share in noise or ()],
-            "--method": [name.value for name in method or ()],
-            "--config": [config.value],
-            "--epochs": [] if epochs is None else [str(epochs)],
-            "--seeds": [str(seed) for seed in seeds or ()],
-            "--setting": setting or [],
-            "--draw-every": [] if draw_every == 1 else [str(draw_every)],
-            "--compute": [compute.value],
-        }
-        flags = {"--validation": validation, "--quick": quick}
-        command = _command(words, [flag for flag, given in flags.items() if given])
-        finished = reproduce(asked, found, folder, minutes=minutes, command=command, say=typer.echo)
-        written = write_tables(folder)
-    except (StoreError, ValueError, TypeError, OSError, ImportError) as error:
-        typer.echo(f"tacthmc: {error}", err=True)
-        raise typer.Exit(1) from error
-    typer.echo((folder / "table1.md").read_text(encoding="utf-8"))
-    for path in written:
-        typer.echo(str(path))
-    if not finished:
-        typer.echo("unfinished; the same command goes on")
+    words = {
+        "--task": asked["tasks"],
+        "--noise": [f"{share:g}" for share in asked["noises"] or ()],
+        "--method": asked["methods"],
+        "--config": [asked["config"]],
+        "--epochs": [] if asked["epochs"] is None else [str(asked["epochs"])],
+        "--seeds": [str(seed) for seed in asked["seeds"] or ()],
+        "--setting": asked["setting"],
+        "--draw-every": [] if asked["draw_every"] == 1 else [str(asked["draw_every"])],
+        "--compute": [asked["compute"]],
+    }
+    flags = {"--validation": validation, "--quick": quick}
+    command = _command(words, [flag for flag, given in flags.items() if given])
+    found = groups(
+        tasks=asked["tasks"],
+        noises=asked["noises"] or ((0.0, 0.2) if quick else NOISES),
+        methods=asked["methods"],
+        config=asked["config"],
+        epochs=asked["epochs"] or (3 if quick else None),
+        seeds=asked["seeds"] or [0],
+        compute=asked["compute"],
+        settings=settings(asked["setting"]),
+        draw_every=asked["draw_every"],
+    )
+    of = cache(lambda name: images(name, data, quick, validation))
+    finished = reproduce(found, of, folder, minutes=minutes, command=command, say=typer.echo)
+    return finished, write_tables(folder)
+
+
+def _table_b(
+    tasks: list[str],
+    methods: list[str],
+    options: dict[str, Any],
+    folder: Path,
+    minutes: float | None,
+    data: Path | None,
+    quick: bool,
+) -> tuple[bool, list[Path]]:
+    from functools import cache
+
+    from tacthmc.table1.images import images
+    from tacthmc.table1.protocol import Protocol
+    from tacthmc.table1.table_b import command_b, reproduce_b
+    from tacthmc.table1.tables_b import write_table_b
+
+    protocol = Protocol.quick(**options) if quick else Protocol.of(**options)
+    finished = reproduce_b(
+        # A look is no result: it never sees a test image.
+        cache(lambda name, validation: images(name, data, quick, validation or quick)),
+        folder,
+        tasks=tasks,
+        methods=methods,
+        protocol=protocol,
+        minutes=minutes,
+        command=command_b(tasks, methods, protocol, quick),
+        say=typer.echo,
+    )
+    return finished, write_table_b(folder)
 
 
 def _command(words: dict[str, list[str]], flags: list[str]) -> str:

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tacthmc import checks
+from tacthmc.bias import AdaptiveBiasingForce
 from tacthmc.integrator import Euler
+from tacthmc.shaped_coupling import ShapedCoupling
 from tacthmc.table1.paper import EPOCHS
+from tacthmc.table1.release import Released
 from tacthmc.tasks.table import Task
 from tacthmc.thermostat import ScalarThermostat, TensorThermostat
 
@@ -34,12 +37,15 @@ class Config:
     per_tensor: bool = False
     """Whether SGNHT has a thermostat for each tensor."""
     label_kind: Literal["permutation", "random per batch"] = "permutation"
-    normalised: bool = False
-    """Whether pixels are normalised by the authors' (0.1307, 0.3081); else they are 0 to 1."""
+    pixels: Literal["plain", "train", "authors"] = "plain"
+    """0 to 1 as they are, or normalised as in :func:`tacthmc.data.normalised`."""
     epochs: int = EPOCHS
     tact_epochs: int = EPOCHS
     burn_in: float = 0.3
     """The share of epochs whose draws do not count."""
+    earned: bool = False
+    """Whether TACT-HMC tempers the likelihood alone, on an even slope of λ with a bias that
+    forgets, and ξ is held for the burn-in; else all is the variant's."""
 
 
 CONFIGS: dict[str, Config] = {
@@ -70,33 +76,67 @@ CONFIGS: dict[str, Config] = {
         euler=True,
         per_tensor=True,
         label_kind="random per batch",
-        normalised=True,
+        pixels="authors",
         tact_epochs=2 * EPOCHS,
+    ),
+    "tuned": Config(
+        "this library's integrator and bias with thermostats of relative inertia, pixels normalised"
+        " by the training images' mean and standard deviation; TACT-HMC tempers the likelihood, its"
+        " λ falls evenly along ξ, its bias forgets after 20,000 visits, and ξ is held at 0 for the"
+        " burn-in",
+        variant="splitting",
+        euler=False,
+        relative_inertia=100.0,
+        pixels="train",
+        earned=True,
     ),
 }
 
+HOTTEST, XI_STEP_SIZE, XI_NOISE, BINS, WINDOW = 3.0, 1e-4, 0.1, 200, 20_000.0
+"""Of TACT-HMC in the configuration "tuned", where settings do not say otherwise."""
+
 
 def sampler_settings(
-    config: Config, task: Task, method: str, num_data: int, given: Mapping[str, float]
+    config: Config,
+    task: Task,
+    method: str,
+    num_data: int,
+    given: Mapping[str, float],
+    held: int = 0,
 ) -> dict[str, Any]:
     """What :func:`tacthmc.tasks.task` is given beside the paper's numbers.
 
     ``given`` are settings of the sampler by name; of samplers ``learning_rate`` and
-    ``xi_learning_rate`` are the step sizes per datum, η·N.
+    ``xi_learning_rate`` are the step sizes per datum, η·N. ``inertia`` is the thermostat's Γ.
+    In the configuration "tuned" ``hottest`` is the temperature at ξ's walls, and ``held`` the
+    number of steps for which ξ does not move.
 
     >>> from tacthmc.tasks import TASKS
     >>> found = sampler_settings(CONFIGS["adapted"], TASKS["cnn"], "sgnht", 50_000, {"noise": 0.2})
     >>> found["thermostat"].inertia, found["noise"], found["keep_every"]
     (Inertia(gamma=None, steps=100.0), 0.2, 50)
     """
+    given = dict(given)
     made: dict[str, Any] = {"keep_every": _keep_every(task, num_data)}
+    inertia = given.pop("inertia", config.relative_inertia)
     if method in ("sghmc", "sgnht") and config.euler:
         made["integrator"] = Euler()
-    if method == "sgnht" or (method == "tact" and config.relative_inertia is not None):
-        made["thermostat"] = _thermostat(config, float(task.seven[4]))
+    if method == "sgnht" or (method == "tact" and inertia is not None):
+        made["thermostat"] = _thermostat(config, float(task.seven[4]), inertia)
     if method == "tact" and config.relative_inertia is not None:
         made["xi_thermostat"] = ScalarThermostat(steps=config.relative_inertia)
-    return made | _in_full_data_units(method, num_data, given)
+    if method == "tact" and config.earned:
+        hottest = given.pop("hottest", HOTTEST)
+        made |= {
+            "coupling": ShapedCoupling([1.0, hottest], [1.0, 1.0]),
+            "bias": AdaptiveBiasingForce(BINS, window=WINDOW),
+            "xi_noise": XI_NOISE,
+            "xi_step_size": XI_STEP_SIZE,
+        }
+    made |= _in_full_data_units(method, num_data, given)
+    if method == "tact" and config.earned:
+        made["xi_step_size"] = Released(made["xi_step_size"], held)
+    return made
 
 
 def _keep_every(task: Task, num_data: int) -> int:
@@ -104,9 +144,11 @@ def _keep_every(task: Task, num_data: int) -> int:
     return max(1, min(int(task.seven[6]), num_data // task.batch_size))
 
 
-def _thermostat(config: Config, gamma: float) -> ScalarThermostat | TensorThermostat:
-    if config.relative_inertia is not None:
-        return ScalarThermostat(steps=config.relative_inertia)
+def _thermostat(
+    config: Config, gamma: float, inertia: float | None
+) -> ScalarThermostat | TensorThermostat:
+    if inertia is not None:
+        return ScalarThermostat(steps=inertia)
     return TensorThermostat(gamma=gamma) if config.per_tensor else ScalarThermostat(gamma=gamma)
 
 

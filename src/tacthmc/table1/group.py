@@ -21,6 +21,27 @@ class Cell(NamedTuple):
     seed: int
     settings: tuple[tuple[str, float], ...] = ()
     """Of the sampler, instead of the configuration's."""
+    chain: int = 0
+    """Of several with the same seed, whose predictions are averaged."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of Table B: cells that are no product, and chains that go on from other ones."""
+
+    name: str
+    """"search" or "final"."""
+    cells: tuple[Cell, ...]
+    burn_in: int
+    """Epochs whose draws do not count."""
+    held: int
+    """Epochs for which ξ does not move."""
+    rung: int = 0
+    """Of a search, the first being 1."""
+    former: "Group | None" = None
+    """Whose chains these were."""
+    chains: int = 1
+    """With the same seed, whose predictions are averaged."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +62,34 @@ class Group:
     """Values to try of the sampler's numbers, each with each."""
     draw_every: int = 1
     """Epochs from one draw that counts to the next."""
+    stage: Stage | None = None
+    """Of Table B; its cells are those, and not each noise level with each seed and setting."""
 
     @property
     def cells(self) -> list[Cell]:
         """Chain by chain."""
+        if self.stage is not None:
+            return list(self.stage.cells)
         names = sorted(self.settings)
         tried = [
             tuple(zip(names, values, strict=True))
             for values in product(*(self.settings[name] for name in names))
         ]
         return [Cell(*cell) for cell in product(self.noises, self.seeds, tried)]
+
+    @property
+    def members(self) -> list[list[int]]:
+        """The chains, by number, whose predictions are averaged: those that differ in nothing else.
+
+        >>> cells = (Cell(0.0, 0), Cell(0.0, 1), Cell(0.0, 0, chain=1), Cell(0.0, 1, chain=1))
+        >>> stage = Stage("final", cells, burn_in=1, held=1, chains=2)
+        >>> Group("mlp", "sgnht", "tuned", (0.0,), (0, 1), 5, stage=stage).members
+        [[0, 2], [1, 3]]
+        """
+        found: dict[Cell, list[int]] = {}
+        for number, cell in enumerate(self.cells):
+            found.setdefault(cell._replace(chain=0), []).append(number)
+        return list(found.values())
 
     @property
     def configured(self) -> Config:
@@ -60,11 +99,23 @@ class Group:
     @property
     def burn_in(self) -> int:
         """Epochs whose draws do not count."""
-        return min(int(self.configured.burn_in * self.epochs), self.epochs - 1)
+        if self.stage is not None:
+            return self.stage.burn_in
+        return burn_in(self.configured, self.epochs)
+
+    @property
+    def held(self) -> int:
+        """Epochs for which ξ does not move, where the configuration holds it."""
+        return self.burn_in if self.stage is None else self.stage.held
+
+    @property
+    def table(self) -> str:
+        """Whose cells these are."""
+        return "table1" if self.stage is None else "B"
 
     def identity(self, data: ImageSet) -> dict[str, Any]:
         """All that numbers depend on, but for versions and the device."""
-        return {
+        common = {
             "task": self.task,
             "method": self.method,
             "config": self.config,
@@ -77,6 +128,19 @@ class Group:
             "data": data.name,
             "images": [len(data.train_labels), len(data.test_labels)],
         }
+        if self.stage is None:
+            return common
+        stage = {
+            "name": self.stage.name,
+            "cells": [
+                [c.noise, c.seed, [list(s) for s in c.settings], c.chain] for c in self.cells
+            ],
+            "burn_in": self.burn_in,
+            "held": self.held,
+            "former": None if self.stage.former is None else self.stage.former.name(data),
+            "chains": self.stage.chains,
+        }
+        return common | {"stage": stage}
 
     def name(self, data: ImageSet) -> str:
         """A file name that differs where the identity does.
@@ -90,6 +154,15 @@ class Group:
         text = json.dumps(self.identity(data), sort_keys=True)
         short = hashlib.sha256(text.encode()).hexdigest()[:8]
         return f"{self.task}-{self.method}-{self.config}-{short}"
+
+
+def burn_in(config: Config, epochs: int) -> int:
+    """The configuration's share of so many epochs, but never all of them.
+
+    >>> burn_in(CONFIGS["adapted"], 1000), burn_in(CONFIGS["adapted"], 1)
+    (300, 0)
+    """
+    return min(int(config.burn_in * epochs), epochs - 1)
 
 
 def groups(

@@ -18,10 +18,14 @@ from tacthmc.run.arguments import one_sampler
 from tacthmc.run.chains import pack_chains, run_chunk, unpack_chains
 from tacthmc.run.chunk import Chain, Filled, Limits, Shape, chain_axes, start_chain
 from tacthmc.samplers.base import Sampler
+from tacthmc.split import temper_likelihood
 from tacthmc.store.errors import StoreError
 from tacthmc.table1.configs import sampler_settings
 from tacthmc.table1.group import Cell, Group
 from tacthmc.tasks import METHODS, TASKS, task
+
+_CHAINS = 2_000_000
+"""Beyond all numbers that stand for noise levels."""
 
 
 def cell_keys(cell: Cell) -> tuple[PRNGKey, PRNGKey]:
@@ -31,12 +35,15 @@ def cell_keys(cell: Cell) -> tuple[PRNGKey, PRNGKey]:
     up to rounding; parameters start alike at all noise levels and with all methods.
     """
     seed = jax.random.key(cell.seed)
+    if cell.chain:
+        seed = jax.random.fold_in(seed, _CHAINS + cell.chain)
     return jax.random.fold_in(seed, 0), jax.random.fold_in(seed, 1 + round(1e6 * cell.noise))
 
 
 def _sampler(group: Group, cell: Cell, num_data: int) -> Sampler:
     config, chosen = group.configured, TASKS[group.task]
-    given = sampler_settings(config, chosen, group.method, num_data, dict(cell.settings))
+    held = round(group.held * num_data / chosen.batch_size)
+    given = sampler_settings(config, chosen, group.method, num_data, dict(cell.settings), held)
     return METHODS[group.method](chosen, num_data, config.variant, given)
 
 
@@ -61,7 +68,7 @@ class Program:
     def __init__(self, group: Group, data: ImageSet):
         """Put data and settings on the device."""
         self.group, config, chosen = group, group.configured, TASKS[group.task]
-        data = normalised(data, "authors") if config.normalised else data
+        data = data if config.pixels == "plain" else normalised(data, config.pixels)
         ready = task(
             group.task,
             group.method,
@@ -72,8 +79,11 @@ class Program:
             compute=group.compute,
         )
         self.model, self.potential = ready.model, ready.potential
+        if group.method == "tact" and config.earned:
+            self.potential = temper_likelihood(ready.potential)
         self.samplers = [_sampler(group, cell, data.num_train) for cell in group.cells]
-        given = self.samplers if group.settings else self.samplers[0]
+        swept = any(cell.settings for cell in group.cells)
+        given = self.samplers if swept else self.samplers[0]
         self.sampler, self._swept, self.chains = one_sampler(given, len(group.cells))
         self.steps_per_epoch = data.num_train / chosen.batch_size
         fitting = shaped(data, ready.model)
@@ -118,6 +128,16 @@ class Program:
             False,
             None,
         )
+
+    def some(self, chains: Chain, numbers: list[int]) -> Chain:
+        """Those chains, in that order."""
+        chosen = jnp.asarray(numbers)
+
+        def picked(axis: int | None, part: Any) -> Any:
+            return part if axis is None else jax.tree.map(lambda x: x[chosen], part)
+
+        axes = chain_axes(self.potential)
+        return jax.tree.map(picked, axes, chains, is_leaf=lambda x: x is None)
 
     def packed(self, chains: Chain) -> dict[str, np.ndarray]:
         """The chains as arrays of a checkpoint."""

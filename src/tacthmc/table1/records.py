@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacthmc.data.image_set import ImageSet
+from tacthmc.data.validation import VALIDATION
 from tacthmc.family import Langevin
-from tacthmc.predict.prediction import Prediction
+from tacthmc.predict.prediction import Prediction, pooled
 from tacthmc.samplers.base import Sampler
 from tacthmc.studies.study import environment, rounded
 from tacthmc.table1.averages import predicted
 from tacthmc.table1.configs import OPTIMISERS
-from tacthmc.table1.group import Cell
+from tacthmc.table1.group import Group
 from tacthmc.table1.paper import accuracy as paper_accuracy
 from tacthmc.table1.program import Program
 from tacthmc.table1.running import Running
@@ -27,27 +28,26 @@ SCORES = ("accuracy", "log_loss", "brier", "ece")
 
 
 def records(running: Running, data: ImageSet, command: str) -> list[Record]:
-    """One for each cell, finished or not."""
+    """One for each cell, finished or not; one for all chains whose predictions are averaged."""
     program, tally = running.program, running.tally
-    last = _last_iterates(program, running.chains) if _is_optimiser(program) else {}
+    labels = program.host_labels
+    last = _last_iterates(program, running.chains) if _is_optimiser(program) else []
     common = _common(running, data, command)
     found = []
-    for chain, cell in enumerate(program.group.cells):
-        average = running.averages.prediction(chain)
-        judged = last.get(chain) if _is_optimiser(program) else average
-        if tally.diverged[chain]:
-            judged = average = None
+    for members in program.group.members:
+        sound = [chain for chain in members if not tally.diverged[chain]]
+        averages = [running.averages.prediction(chain) for chain in sound]
+        average = _together([one for one in averages if one is not None])
+        judged = _together([last[c] for c in sound]) if _is_optimiser(program) else average
         found.append(
             rounded(
                 common
-                | _cell(program, chain, cell, data.num_train)
-                | _scored(judged, program.host_labels)
-                | {"average": _scored(average, program.host_labels)}
-                | _journey(running, chain)
-                | {
-                    "curve": _curve(tally.curve, chain),
-                    "reliability": _reliability(judged, program.host_labels),
-                }
+                | _cell(program, members[0], data.num_train)
+                | _scored(judged, labels)
+                | {"average": _scored(average, labels)}
+                | _journey(running, members)
+                | _curves(tally.curve, members)
+                | {"reliability": _reliability(judged, labels)}
             )
         )
     return found
@@ -57,11 +57,15 @@ def _is_optimiser(program: Program) -> bool:
     return program.group.method in OPTIMISERS
 
 
-def _last_iterates(program: Program, chains: Any) -> dict[int, Prediction]:
+def _last_iterates(program: Program, chains: Any) -> list[Prediction]:
     found = predicted(program.model.logits, chains.state.position, program.images)
     probabilities, entropies = (np.asarray(x, float) for x in found)
-    each = enumerate(zip(probabilities, entropies, strict=True))
-    return {chain: Prediction(p, h, 1.0) for chain, (p, h) in each}
+    return [Prediction(p, h, 1.0) for p, h in zip(probabilities, entropies, strict=True)]
+
+
+def _together(found: list[Prediction]) -> Prediction | None:
+    """Of all draws that there are."""
+    return pooled(found) if found else None
 
 
 def _common(running: Running, data: ImageSet, command: str) -> Record:
@@ -70,7 +74,8 @@ def _common(running: Running, data: ImageSet, command: str) -> Record:
     device = here.pop("device")
     measured = tally.sampling_seconds + tally.evaluation_seconds
     return {
-        "table": "table1",
+        "table": group.table,
+        **_staged(group, data),
         "group": group.name(data),
         "task": group.task,
         "data": data.name,
@@ -117,8 +122,24 @@ def settings_of(sampler: Sampler) -> dict[str, float | int]:
     return {name: value for name, value in found.items() if not name.startswith(idle or ("?",))}
 
 
-def _cell(program: Program, chain: int, cell: Cell, num_data: int) -> Record:
+def _staged(group: Group, data: ImageSet) -> Record:
+    """What Table B's records have beside the others'."""
+    stage = group.stage
+    if stage is None:
+        return {}
+    return {
+        "stage": stage.name,
+        "rung": stage.rung or None,
+        "judged_on": f"{'validation' if VALIDATION in data.name else 'test'} images",
+        "chains": stage.chains,
+        "total_epochs": stage.chains * group.epochs,
+        "held_epochs": stage.held if group.method == "tact" else None,
+    }
+
+
+def _cell(program: Program, chain: int, num_data: int) -> Record:
     group = program.group
+    cell = group.cells[chain]
     chosen = TASKS[group.task]
     return {
         "noise": cell.noise,
@@ -142,24 +163,27 @@ def _scored(prediction: Prediction | None, labels: np.ndarray) -> Record:
     return dict(zip(SCORES, prediction.scores(labels), strict=True))
 
 
-def _journey(running: Running, chain: int) -> Record:
-    """How a chain fared; what is ξ's alone is None for those without one."""
+def _journey(running: Running, members: list[int]) -> Record:
+    """How chains fared; what is ξ's alone is None for those without one."""
     tally, intervals = running.tally, max(running.tally.intervals, 1)
     tempered = running.program.group.method == "tact"
+
+    def mean(values: list[float]) -> float:
+        return float(np.mean([values[chain] for chain in members])) / intervals
+
+    draws = sum(float(running.averages.draws[chain]) for chain in members)
+    trips = sum(tally.round_trips[chain] for chain in members) if tempered else None
+    diverged = [tally.diverged[chain] for chain in members if tally.diverged[chain]]
+    first = min(diverged, default=0)
     return {
-        "draws": float(running.averages.draws[chain]),
-        "plateau_share": tally.plateau[chain] / intervals if tempered else None,
-        "round_trips": tally.round_trips[chain] if tempered else None,
-        "hottest": tally.hottest[chain] if tempered else None,
-        "kinetic_temperature": None
-        if _is_optimiser(running.program)
-        else tally.kinetic[chain] / intervals,
-        "diverged_at_step": tally.diverged[chain] or None,
-        "note": note(
-            tally.diverged[chain],
-            tally.round_trips[chain] if tempered else None,
-            float(running.averages.draws[chain]),
-        ),
+        "draws": draws,
+        "plateau_share": mean(tally.plateau) if tempered else None,
+        "round_trips": trips,
+        "hottest": max(tally.hottest[chain] for chain in members) if tempered else None,
+        "kinetic_temperature": None if _is_optimiser(running.program) else mean(tally.kinetic),
+        "diverged_at_step": first or None,
+        "note": note(first, trips, draws)
+        + (f" in {len(diverged)} of {len(members)} chains" if first and len(members) > 1 else ""),
     }
 
 
@@ -174,6 +198,12 @@ def note(diverged: int, round_trips: int | None, draws: float) -> str:
     if not draws:
         return "no draw at unit temperature"
     return "no round trip: SGNHT" if round_trips == 0 else ""
+
+
+def _curves(points: list[dict[str, Any]], members: list[int]) -> Record:
+    """The curve of a chain, or those of many."""
+    found = [_curve(points, chain) for chain in members]
+    return {"curve": found[0]} if len(found) == 1 else {"curves": found}
 
 
 def _curve(points: list[dict[str, Any]], chain: int) -> Record:

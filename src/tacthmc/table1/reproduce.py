@@ -1,18 +1,19 @@
 """Groups one after the other, in slices; what they found goes to one folder."""
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tacthmc.data.image_set import ImageSet
+from tacthmc.store.errors import StoreError
 from tacthmc.studies.study import RESULTS
 from tacthmc.table1.group import Group
 from tacthmc.table1.pictures import write_pictures
 from tacthmc.table1.program import Program
 from tacthmc.table1.records import Record, records
 from tacthmc.table1.running import Running, Say
+from tacthmc.table1.slices import Slice
 from tacthmc.table1.summary import entries
 from tacthmc.table1.tables import latex, markdown
 
@@ -43,31 +44,50 @@ def reproduce(
     Returns:
         Whether all is finished.
     """
-    deadline = None if minutes is None else time.monotonic() + 60 * minutes
-    finished, advanced = True, False
-    for group in asked:
-        images = data(group.task)
-        name = group.name(images)
-        if _is_finished(out, name, len(group.cells)):
-            say(f"{name}: finished before")
-            continue
-        # However short a slice is, it gets on.
-        if advanced and deadline is not None and time.monotonic() >= deadline:
-            return False
-        say(f"{name}: {len(group.cells)} chains × {group.epochs} epochs on {images.name}")
-        running = Running(
-            Program(group, images), out / STATE / f"{name}.npz", group.identity(images)
-        )
-        running.advance(deadline, lambda text, name=name: say(f"{name}: {text}"))
-        _keep(out, name, records(running, images, command))
-        finished, advanced = finished and running.finished, True
-        say(f"{name}: {_told(running)}")
-    return finished
+    slices = Slice(minutes)
+    finished = [run_group(group, data(group.task), out, slices, command, say) for group in asked]
+    return all(finished)
+
+
+def run_group(
+    group: Group, images: ImageSet, out: Path, slices: Slice, command: str, say: Say
+) -> bool:
+    """Run a group for the rest of a slice, and whether it is finished.
+
+    It is left alone where it is finished already, or where the slice is over.
+    """
+    name = group.name(images)
+    if is_finished(out, group, images):
+        say(f"{name}: finished before")
+        return True
+    if slices.over:
+        return False
+    say(f"{name}: {len(group.cells)} chains to epoch {group.epochs} on {images.name}")
+    running = _running(out, group, images)
+    running.advance(slices.deadline, lambda text: say(f"{name}: {text}"))
+    _keep(out, name, records(running, images, command))
+    slices.advanced = True
+    say(f"{name}: {_told(running)}")
+    return running.finished
+
+
+def _running(out: Path, group: Group, images: ImageSet, need: bool = False) -> Running:
+    """A group where its checkpoint left it; without one at its start, or after its former."""
+    path = out / STATE / f"{group.name(images)}.npz"
+    if need and not path.exists():
+        raise StoreError(f"{path}, from which chains were to go on, is gone")
+    former = None
+    if group.stage is not None and group.stage.former is not None and not path.exists():
+        former = _running(out, group.stage.former, images, need=True)
+    return Running(Program(group, images), path, group.identity(images), former)
 
 
 def write_tables(out: Path) -> list[Path]:
-    """``table1.md``, ``table1.tex`` and the pictures, of all records that are in the folder."""
-    found = entries(read_records(out))
+    """``table1.md``, ``table1.tex`` and the pictures, of all records that are in the folder.
+
+    Table B's are left out: :func:`tacthmc.table1.tables_b.write_table_b` writes them.
+    """
+    found = entries(r for r in read_records(out) if r["table"] != "B")
     paths = [out / "table1.md", out / "table1.tex"]
     for path, text in zip(paths, (markdown(found), latex(found)), strict=True):
         path.write_text(text, encoding="utf-8")
@@ -87,18 +107,29 @@ def read_records(out: Path) -> list[Record]:
 
 def _keep(out: Path, name: str, new: list[Record]) -> None:
     """Put a group's records in the place of those that it had, one a line."""
+    write_records(out, [record for record in read_records(out) if record["group"] != name] + new)
+
+
+def write_records(out: Path, found: Sequence[Record]) -> None:
+    """``results.json``, replaced as a whole."""
     out.mkdir(parents=True, exist_ok=True)
-    found = [record for record in read_records(out) if record["group"] != name] + new
-    found.sort(key=lambda r: (r["task"], r["method"], r["group"], r["noise"], r["seed"]))
+    names = ("task", "method", "group", "noise", "seed")
+    found = sorted(found, key=lambda r: tuple(r[name] for name in names))
     lines = ",\n".join(json.dumps(r, ensure_ascii=False, allow_nan=False) for r in found)
     part = out / f"{RESULTS}.part"
     part.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     part.replace(out / RESULTS)
 
 
-def _is_finished(out: Path, name: str, cells: int) -> bool:
-    done = [r for r in read_records(out) if r["group"] == name and r["finished"]]
-    return len(done) == cells
+def is_finished(out: Path, group: Group, images: ImageSet) -> bool:
+    """Whether the folder has all records of a group."""
+    return len(own_records(out, group, images)) == len(group.members)
+
+
+def own_records(out: Path, group: Group, images: ImageSet) -> list[Record]:
+    """A group's records that are finished."""
+    name = group.name(images)
+    return [r for r in read_records(out) if r["group"] == name and r["finished"]]
 
 
 def _told(running: Running) -> str:

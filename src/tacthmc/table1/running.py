@@ -27,17 +27,28 @@ Say = Callable[[str], None]
 class Running:
     """A program's chains, what they predict, and what is noted of them."""
 
-    def __init__(self, program: Program, path: Path, identity: dict[str, Any]):
-        """Go on from the checkpoint at ``path``, or begin."""
+    def __init__(
+        self,
+        program: Program,
+        path: Path,
+        identity: dict[str, Any],
+        former: "Running | None" = None,
+    ):
+        """Go on from the checkpoint at ``path``, or begin; with chains of ``former``'s if given."""
         self.program, self._path, self._identity = program, path, identity
         self._curve_every = max(1, program.group.epochs // CURVE_POINTS)
         if path.exists():
             self._restore()
         else:
-            self.chains = program.start()
             images, classes = len(program.labels), program.model.classes
             self.averages = Averages.none(program.chains, images, classes)
-            self.tally = Tally.none(program.chains)
+            if former is None:
+                self.chains, self.tally = program.start(), Tally.none(program.chains)
+            else:
+                theirs = former.program.group.cells
+                numbers = [theirs.index(cell) for cell in program.group.cells]
+                self.chains = former.program.some(former.chains, numbers)
+                self.tally = former.tally.some(numbers)
 
     @property
     def finished(self) -> bool:
@@ -47,6 +58,8 @@ class Running:
     def advance(self, deadline: float | None, say: Say) -> None:
         """Run to the end, or until ``time.monotonic()`` is past the deadline; all is saved."""
         if self.finished:
+            if not self._path.exists():
+                self.save()
             return
         self._compile()
         saved = told = time.monotonic()

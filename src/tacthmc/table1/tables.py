@@ -81,7 +81,7 @@ def latex(found: Sequence[Entry]) -> str:
         for title, row in _rows(own).items():
             cells = [_latex_cell(row.get(noise)) for noise in noises]
             papers = [_latex_paper(row.get(noise)) for noise in noises]
-            lines.append(f"{_escaped(title)} & {' & '.join(cells)} \\\\")
+            lines.append(f"{escaped(title)} & {' & '.join(cells)} \\\\")
             lines.append(f"\\quad paper & {' & '.join(papers)} \\\\")
         parts.append("\n".join([*lines, "\\hline", "\\end{tabular}"]))
     return "\n\n".join(parts) + "\n"
@@ -98,7 +98,7 @@ def _latex_cell(entry: Entry | None) -> str:
     if entry is None:
         return "--"
     shown = entry.shown("accuracy", 2, 100).replace(" ± ", "$\\,\\pm\\,$").replace("–", "--")
-    return f"{shown} ({_escaped(entry.notes)})" if entry.notes else shown
+    return f"{shown} ({escaped(entry.notes)})" if entry.notes else shown
 
 
 def _latex_paper(entry: Entry | None) -> str:
@@ -106,10 +106,10 @@ def _latex_paper(entry: Entry | None) -> str:
     return "--" if paper is None else f"{100 * paper:.2f}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     r"""Text that LaTeX takes as it is.
 
-    >>> print(_escaped("learning_rate, 5%"))
+    >>> print(escaped("learning_rate, 5%"))
     learning\_rate, 5\%
     """
     for sign in "%_&#":

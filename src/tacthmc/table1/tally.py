@@ -36,6 +36,26 @@ class Tally:
         nothing = [0] * chains
         return cls(0, 0, [*zeros], [*nothing], [*zeros], [*zeros], [*nothing], [])
 
+    def some(self, numbers: list[int]) -> "Tally":
+        """Of those chains, in that order; seconds begin anew.
+
+        >>> tally = Tally.none(3)
+        >>> tally.round_trips = [4, 5, 6]
+        >>> tally.some([2, 0]).round_trips
+        [6, 4]
+        """
+
+        def picked(values: list[Any]) -> list[Any]:
+            return [values[n] for n in numbers]
+
+        curve = [
+            {name: v if name == "epoch" else picked(v) for name, v in point.items()}
+            for point in self.curve
+        ]
+        names = ("plateau", "round_trips", "hottest", "kinetic", "diverged")
+        own = (picked(getattr(self, name)) for name in names)
+        return Tally(self.epoch, self.intervals, *own, curve=curve)
+
     def to_json(self) -> dict[str, Any]:
         """As a checkpoint keeps it; numbers come back as they were, NaN too."""
         return asdict(self)
