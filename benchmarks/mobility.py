@@ -10,6 +10,8 @@ added
     with noise added to force and energy, independent of each other;
 batches
     through mini-batches of 10 out of 1,000 examples, each of which makes force and energy;
+tilts
+    the same where examples differ in their slopes alone: the force's variance is constant;
 effective
     in ``--effective`` directions out of all, noise added; λ on all of the energy or on the
     likelihood alone.
@@ -33,7 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
-from benchmarks.mobility_targets import in_a_wide_prior, of_examples, pair
+from benchmarks.mobility_targets import CURVATURE, in_a_wide_prior, of_examples, pair
 from tacthmc.bench.machine import cpu_name
 from tacthmc.diagnostics import autocorrelation
 from tacthmc.potential import Potential
@@ -41,6 +43,8 @@ from tacthmc.studies import measures
 from tacthmc.targets import GaussianMixture
 
 KEEP, SEED = 10, 0
+BATCHES = {"batches": CURVATURE, "tilts": 0.0}
+"""The problems with mini-batches, and how much examples differ in curvature."""
 
 
 class Problem(NamedTuple):
@@ -74,8 +78,8 @@ def problem(args: argparse.Namespace, dimension: int) -> Problem:
 
         return Problem(below.mixture, rough, below.start, seen, given, args.noise**2)
     target = pair(dimension)
-    if args.problem == "batches":
-        posterior = of_examples(target, args.noise)
+    if args.problem in BATCHES:
+        posterior = of_examples(target, args.noise, BATCHES[args.problem])
         where, which = jax.random.split(jax.random.key(SEED))
         typical = target.draw(where, 1)[0]
         levels = tacthmc.measure_noise(which, posterior, typical, 4096)
@@ -248,7 +252,7 @@ def about(args: argparse.Namespace) -> dict[str, Any]:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--problem", choices=["added", "batches", "effective"], default="added")
+    parser.add_argument("--problem", choices=["added", *BATCHES, "effective"], default="added")
     parser.add_argument("--dimensions", type=int, nargs="+", default=[1, 16, 64, 256, 1024, 4096])
     parser.add_argument("--effective", type=int, help="of the problem of that name")
     parser.add_argument("--only", nargs="*", default=[], help="methods with one of these words")
@@ -260,9 +264,9 @@ def arguments() -> argparse.Namespace:
     args = parser.parse_args()
     if (args.effective is None) == (args.problem == "effective"):
         parser.error("--effective goes with --problem effective, and with no other")
-    if args.energy_noise is not None and args.problem == "batches":
-        parser.error("--energy-noise: with --problem batches it is what the batches make it")
-    if args.energy_noise is None and args.problem != "batches":
+    if args.energy_noise is not None and args.problem in BATCHES:
+        parser.error("--energy-noise: with mini-batches it is what the batches make it")
+    if args.energy_noise is None and args.problem not in BATCHES:
         args.energy_noise = args.noise
     return args
 

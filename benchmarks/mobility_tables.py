@@ -155,14 +155,14 @@ def settings() -> Table:
 
 def batch_settings() -> Table:
     """All that was measured on mini-batches, and beside it independent noise of that size."""
-    both = {"batches": "mini-batches", "added": "independent"}
-    rows = _all_rows("batches")
+    names = {"batches": "mini-batches", "tilts": "tilts alone", "added": "independent"}
+    rows = _all_rows("batches") + _all_rows("tilts")
     rows += [row for row in _all_rows("added") if row["noise"] != row["energy_noise"]]
     table = [
         (
             row["method"],
             f"{row['dimension']:,}",
-            both[row["problem"]],
+            names[row["problem"]],
             f"{row['force_sd']:.2f}",
             f"{row['energy_sd']:.1f}",
             *_cells(row),
@@ -175,31 +175,35 @@ def batch_settings() -> Table:
     return Table(heads, tuple(table))
 
 
-def control() -> Table:
-    """Mini-batches against independent noise of the same size, tact only."""
-    added = [row for row in _all_rows("added") if row["noise"] != row["energy_noise"]]
-    batches = [row for row in _all_rows("batches") if row["noise"] == NOISE]
-    table = []
-    for alone in _in_order(added, "dimension", "method"):
-        same = [r for r in batches if all(r[k] == alone[k] for k in ("dimension", "method"))]
-        for row, name in ((alone, "independent"), *((r, "mini-batches") for r in same)):
-            method = row["method"].removeprefix("tact, ")
-            table.append((f"{row['dimension']:,}", method, name, *_cells(row)))
-    return Table(("D", "`tact`", "noise", *HEADS), tuple(table))
-
-
 def effective() -> Table:
-    """Which part λ multiplies, against the dimension that the likelihood sees."""
+    """Which part λ multiplies, against the dimension that the likelihood sees: the best ξ."""
+    rows = _all_rows("effective")
+    sizes = sorted({row["effective"] for row in rows})
+    table = []
+    for family in _families(_in_order(rows, "method")):
+        cells = []
+        for size in sizes:
+            own = [r for r in rows if r["effective"] == size and r["method"].startswith(family)]
+            best = max(own, key=lambda r: r["round_trips"])
+            ess = f"{best['indicator_ess']:,.0f}"
+            cells.append(f"{best['round_trips']:,.0f}; {ess} ({_weight(best)})")
+        table.append((*_form(family)[:2], *cells))
+    return Table(("λ on", "coordinates", *(f"d = {size:,}" for size in sizes)), tuple(table))
+
+
+def effective_settings() -> Table:
+    """All that was measured of it."""
     table = [
-        (f"{row['effective']:,}", *_form(row["method"]), *_cells(row))
+        (f"{row['effective']:,}", *_form(row["method"]), *_cells(row), _size(row))
         for row in _in_order(_all_rows("effective"), "effective", "method")
     ]
-    return Table(("d", "λ on", "coordinates", "`xi_step_size`", *HEADS), tuple(table))
+    heads = ("d", "λ on", "coordinates", "`xi_step_size`", *HEADS, "device, chains × gradients")
+    return Table(heads, tuple(table))
 
 
 def _form(method: str) -> tuple[str, str, str]:
     _, tempered, rest = method.split(", ")
-    form, size = rest.split(": xi_step_size ")
+    form, _, size = rest.partition(": xi_step_size ")
     return tempered.removesuffix(" tempered"), form, size
 
 
@@ -208,6 +212,6 @@ TABLES: dict[str, Callable[[], Table]] = {
     "mobility-settings": settings,
     "mobility-batches": batches,
     "mobility-batch-settings": batch_settings,
-    "mobility-control": control,
     "mobility-effective": effective,
+    "mobility-effective-settings": effective_settings,
 }

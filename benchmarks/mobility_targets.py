@@ -69,21 +69,25 @@ def nothing(theta: Any) -> Any:
     return jnp.zeros((), theta.dtype)
 
 
-def of_examples(target: GaussianMixture, noise: float, seed: int = 0) -> Posterior:
+def of_examples(
+    target: GaussianMixture, noise: float, curvature: float = CURVATURE, seed: int = 0
+) -> Posterior:
     """A posterior over data whose law is the target's exactly, and whose mini-batches differ.
 
     ``noise`` is the standard deviation that batches give to each coordinate of Ũ's slope at c,
-    and to Ũ itself there. One batch gives force and energy. Elsewhere the energy's noise is about
-    ε·(θ − c): it goes with the force's, and grows as √D.
+    and to Ũ itself there; ``curvature`` that of its curvature, in units of the slope's. One batch
+    gives force and energy. Away from c the energy's noise is about ε·(θ − c): it goes with the
+    force's, and grows as √D.
     """
     dimension = target.means.shape[1]
     tilts, curvatures, constants = jax.random.split(jax.random.key(2000 + seed), 3)
     # N/n times a sum over n examples has the standard deviation N/√n times one example's.
     one = noise * np.sqrt(BATCH_SIZE) / NUM_DATA
     shape = (NUM_DATA, dimension)
+    bent = summing_to_zero(curvatures, shape, curvature * one) if curvature else jnp.zeros(shape)
     data = {
         "tilt": summing_to_zero(tilts, shape, one),
-        "curvature": summing_to_zero(curvatures, shape, CURVATURE * one),
+        "curvature": bent,
         "constant": summing_to_zero(constants, shape[:1], one),
     }
     likelihood = PerExample(target, jnp.mean(target.means, axis=0), NUM_DATA)
