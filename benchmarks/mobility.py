@@ -23,6 +23,7 @@ file has are not measured again; it is written after each.
 import argparse
 import json
 import platform
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -239,7 +240,7 @@ def about(args: argparse.Namespace) -> dict[str, Any]:
     device = jax.devices()[0]
     kind = getattr(device, "device_kind", str(device))
     return {
-        "command": " ".join(["python -m benchmarks.mobility", args.out.name, *sys.argv[2:]]),
+        "command": f"python -m benchmarks.mobility {shlex.join([args.out.name, *sys.argv[2:]])}",
         "device": cpu_name() if device.platform == "cpu" else kind,
         "versions": {"python": platform.python_version(), "jax": jax.__version__},
         "chains": args.chains,

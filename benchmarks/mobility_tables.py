@@ -153,16 +153,47 @@ def settings() -> Table:
     return Table(heads, tuple(table))
 
 
+NAMES = {"added": "independent", "tilts": "slopes alone", "batches": "mini-batches"}
+"""The noise of mini-batches and of their two controls."""
+
+
+def _batches_and_controls() -> Rows:
+    independent = [row for row in _all_rows("added") if row["noise"] != row["energy_noise"]]
+    return independent + _all_rows("tilts") + _all_rows("batches")
+
+
+def controls() -> Table:
+    """Breathing on mini-batches, with slopes alone and with independent noise."""
+    rows = [row for row in _batches_and_controls() if row["noise"] == NOISE]
+    table = []
+    for problem, name in NAMES.items():
+        own = [r for r in rows if r["problem"] == problem and "breathing" in r["method"]]
+        light = [r for r in own if r["method"].endswith(" 0.03")]
+        cells = []
+        for some in ([r for r in own if r["method"].endswith((" 0.001", " 0.01"))], light):
+            variances = [r["variance"] for r in some]
+            cells.append(f"{min(variances):.3f} to {max(variances):.3f}")
+        for size in (16, 64):
+            cells.append(_weight(next(r for r in light if r["dimension"] == size)))
+        table.append((name, *cells))
+    heads = (
+        "",
+        "variances, breathing at 0.001 and 0.01",
+        "variances, 0.03",
+        "weight at D = 16, 0.03",
+        "at D = 64, 0.03",
+    )
+    return Table(heads, tuple(table))
+
+
 def batch_settings() -> Table:
-    """All that was measured on mini-batches, and beside it independent noise of that size."""
-    names = {"batches": "mini-batches", "tilts": "tilts alone", "added": "independent"}
-    rows = _all_rows("batches") + _all_rows("tilts")
-    rows += [row for row in _all_rows("added") if row["noise"] != row["energy_noise"]]
+    """All that was measured on mini-batches, and of their controls."""
+    rows = _batches_and_controls()
     table = [
         (
             row["method"],
             f"{row['dimension']:,}",
-            names[row["problem"]],
+            NAMES[row["problem"]],
             f"{row['force_sd']:.2f}",
             f"{row['energy_sd']:.1f}",
             *_cells(row),
@@ -212,6 +243,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "mobility-settings": settings,
     "mobility-batches": batches,
     "mobility-batch-settings": batch_settings,
+    "mobility-controls": controls,
     "mobility-effective": effective,
     "mobility-effective-settings": effective_settings,
 }
