@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
-from benchmarks.mobility import pair
+from benchmarks.mobility_targets import pair
 from tacthmc.posterior import Posterior
 from tacthmc.potential import Potential
 from tacthmc.studies import measures

@@ -203,7 +203,7 @@ class Splitting(Integrator):
         own = lam / now.theta.bath
         if centre is not None:
             theta, lam = _breathing(now, position, centre, lam)
-        elif tempering is not None:
+        elif tempering is not None and parts.sweep is None:
             potential = potential.tilted(_tilt(parts, now, tempering, slope))
         felt_by = _evaluated(potential, state, theta, batch, own)
         energy, gradient = felt_by.energy.astype(lam.dtype), felt_by.gradient
