@@ -13,16 +13,16 @@ import tacthmc
 from tacthmc.data import validation_split
 from tacthmc.table1 import merge, reproduce, search_space
 from tacthmc.table1.averages import predicted
+from tacthmc.table1.configs import CONFIGS, sampler_settings
 from tacthmc.table1.group import Cell, Group, Stage
 from tacthmc.table1.images import images
 from tacthmc.table1.program import Program, cell_keys
 from tacthmc.table1.protocol import SEARCH_SEED, Protocol
-from tacthmc.table1.release import Released
 from tacthmc.table1.running import Running
 from tacthmc.table1.search import best, finals, first_cells, rung
 from tacthmc.table1.table_b import command_b, reproduce_b
 from tacthmc.table1.tables_b import against, entries_b, latex_b, markdown_b, write_table_b
-from tacthmc.tasks import METHODS
+from tacthmc.tasks import METHODS, TASKS
 from tests.fresh import fresh
 from tests.test_table1 import CLOCKS, SOME, call, records_of
 
@@ -326,13 +326,16 @@ def test_what_cannot_be_asked_for(tmp_path):
         reproduce_b(of, tmp_path, methods=["sgnth"])
 
 
-def test_xi_is_held_and_then_moves():
-    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
-    sampler = tacthmc.tact(0.1, xi_step_size=Released(1e-2, 1000), keep_every=10)
-    run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(1), 3000, 4, num_warmup=0)
-    xi = np.abs(np.asarray(run.trace["xi"]))
-    assert xi[:, :100].max() < 1e-3
-    assert np.all(xi[:, 100:].max(axis=1) > 1 / 3)
+def test_xi_is_held_and_then_swept():
+    chosen = TASKS["cnn"]
+    given = {"sweep_epochs": 10.0, "hottest": 2.0, "learning_rate": 5e-3, "noise": 0.05}
+    made = sampler_settings(CONFIGS["tuned"], chosen, "tact", 6400, given, held=700)
+    sampler = METHODS["tact"](chosen, 6400, CONFIGS["tuned"].variant, made)
+    assert (sampler.sweep.period, sampler.sweep.start, sampler.relaxed.window) == (1000, 700, 50)
+    assert (sampler.step_size, sampler.injected) == (5e-3 / 6400, 0.05)
+    places = [float(sampler.sweep.at(step, sampler.coupling)[0]) for step in (699, 1100, 1450)]
+    heat = [1 / float(sampler.coupling.value_and_slope(jnp.asarray(xi))[0]) for xi in places]
+    np.testing.assert_allclose(heat, [1.0, 1.0, 2.0], rtol=1e-5)
 
 
 def test_momenta_are_chains_of_one_program():

@@ -201,6 +201,10 @@ def tact(
     return Langevin(step_size, **given)
 
 
+IDLE = ("xi_step_size", "xi_noise", "xi_speed_limit")
+"""What does nothing where ξ is swept."""
+
+
 def tact_per_datum(learning_rate: Rate, num_data: int, **settings: Any) -> Langevin:
     """:func:`tact` with its step size given as a learning rate on the mean loss, η·N.
 
@@ -290,6 +294,9 @@ def tact_from_tuple(
     if variant not in choices:
         raise ValueError(f"variant must be 'algorithm1', 'splitting' or 'authors'; got {variant!r}")
     made = common | choices[variant] | settings
+    if made.get("sweep") is not None:
+        # Whose path is prescribed: the tuple's numbers for ξ move nothing.
+        made = {k: v for k, v in made.items() if k in settings or k not in IDLE}
     return tact(made.pop("step_size", eta / num_data), **made)
 
 

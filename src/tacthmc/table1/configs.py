@@ -7,9 +7,10 @@ from typing import Any, Literal
 from tacthmc import checks
 from tacthmc.bias import AdaptiveBiasingForce
 from tacthmc.integrator import Euler
+from tacthmc.relaxed import Relaxed
 from tacthmc.shaped_coupling import ShapedCoupling
+from tacthmc.sweep import Sweep
 from tacthmc.table1.paper import EPOCHS
-from tacthmc.table1.release import Released
 from tacthmc.tasks.table import Task
 from tacthmc.thermostat import ScalarThermostat, TensorThermostat
 
@@ -44,8 +45,8 @@ class Config:
     burn_in: float = 0.3
     """The share of epochs whose draws do not count."""
     earned: bool = False
-    """Whether TACT-HMC tempers the likelihood alone, on an even slope of λ with a bias that
-    forgets, and ξ is held for the burn-in; else all is the variant's."""
+    """Whether TACT-HMC tempers the likelihood alone, and its ξ is led: held for the burn-in, then
+    swept on an even slope of λ; else all is the variant's."""
 
 
 CONFIGS: dict[str, Config] = {
@@ -82,8 +83,8 @@ CONFIGS: dict[str, Config] = {
     "tuned": Config(
         "this library's integrator and bias with thermostats of relative inertia, pixels normalised"
         " by the training images' mean and standard deviation; TACT-HMC tempers the likelihood, its"
-        " λ falls evenly along ξ, its bias forgets after 20,000 visits, and ξ is held at 0 for the"
-        " burn-in",
+        " ξ is held at 0 for the burn-in and swept from then on, λ falls evenly along it, and"
+        " nothing is kept after a sweep until the energy has stopped falling",
         variant="splitting",
         euler=False,
         relative_inertia=100.0,
@@ -92,8 +93,10 @@ CONFIGS: dict[str, Config] = {
     ),
 }
 
-HOTTEST, XI_STEP_SIZE, XI_NOISE, BINS, WINDOW = 3.0, 1e-4, 0.1, 200, 20_000.0
+HOTTEST, SWEEP_EPOCHS = 3.0, 20.0
 """Of TACT-HMC in the configuration "tuned", where settings do not say otherwise."""
+SHORTEST_WINDOW, SHORTEST_SWEEP = 16, 64
+"""Steps. A test for relaxation compares half epochs; those of a few images are too short for it."""
 
 
 def sampler_settings(
@@ -108,8 +111,8 @@ def sampler_settings(
 
     ``given`` are settings of the sampler by name; of samplers ``learning_rate`` and
     ``xi_learning_rate`` are the step sizes per datum, η·N. ``inertia`` is the thermostat's Γ.
-    In the configuration "tuned" ``hottest`` is the temperature at ξ's walls, and ``held`` the
-    number of steps for which ξ does not move.
+    In the configuration "tuned" ``hottest`` is the temperature at ξ's walls, ``sweep_epochs`` the
+    length of a sweep, half of which is rest, and ``held`` the number of steps before the first.
 
     >>> from tacthmc.tasks import TASKS
     >>> found = sampler_settings(CONFIGS["adapted"], TASKS["cnn"], "sgnht", 50_000, {"noise": 0.2})
@@ -126,17 +129,16 @@ def sampler_settings(
     if method == "tact" and config.relative_inertia is not None:
         made["xi_thermostat"] = ScalarThermostat(steps=config.relative_inertia)
     if method == "tact" and config.earned:
-        hottest = given.pop("hottest", HOTTEST)
+        epoch = num_data // task.batch_size
+        period = round(given.pop("sweep_epochs", SWEEP_EPOCHS) * epoch)
         made |= {
-            "coupling": ShapedCoupling([1.0, hottest], [1.0, 1.0]),
-            "bias": AdaptiveBiasingForce(BINS, window=WINDOW),
-            "xi_noise": XI_NOISE,
-            "xi_step_size": XI_STEP_SIZE,
+            "coupling": ShapedCoupling([1.0, given.pop("hottest", HOTTEST)], [1.0, 1.0]),
+            "bias": AdaptiveBiasingForce(),
+            "sweep": Sweep(max(period, SHORTEST_SWEEP), start=held),
         }
-    made |= _in_full_data_units(method, num_data, given)
-    if method == "tact" and config.earned:
-        made["xi_step_size"] = Released(made["xi_step_size"], held)
-    return made
+        if epoch // 2 >= SHORTEST_WINDOW:
+            made["relaxed"] = Relaxed(window=epoch // 2)
+    return made | _in_full_data_units(method, num_data, given)
 
 
 def _keep_every(task: Task, num_data: int) -> int:

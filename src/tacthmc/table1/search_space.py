@@ -48,10 +48,10 @@ SPACE: dict[str, tuple[Range, ...]] = {
         Range(*_RATE),
         Range("noise", *_NOISE),
         Range("hottest", 1.5, 6.0),
-        Range("xi_step_size", 1e-5, 1e-3),
+        Range("sweep_epochs", 8.0, 60.0),
     ),
 }
-"""By method. Rates are per datum, η·N; ξ's step size is η_ξ itself."""
+"""By method. Rates are per datum, η·N."""
 
 
 def shares(count: int, numbers: int) -> np.ndarray:

@@ -22,7 +22,7 @@ SHARE = 0.4
 where the energy is not quadratic, and nothing where it is."""
 MISFIT = 0.03
 """How much hotter than the mean direction the noisiest may be."""
-NOISE_FRICTION = 0.25
+NOISE_FRICTION = 0.15
 """ηv̄/2 at most."""
 LEAST, MOST = 0.1, 0.5
 """Injected noise."""

@@ -73,13 +73,18 @@ class Heat(NamedTuple):
         return self.cooled[best].burst if moved[best] >= ELSEWHERE else self.levels[0].burst
 
     @property
+    def useful(self) -> bool:
+        """Whether chains came back elsewhere from anywhere."""
+        return max(self.moved) >= ELSEWHERE
+
+    @property
     def hottest(self) -> tuple[float, str]:
         """The first level from which nearly as many come back elsewhere as from any; and why.
 
         Hardly warm where nothing moved: what heat there is, is of no use.
         """
         moved = self.moved
-        if max(moved) < ELSEWHERE:
+        if not self.useful:
             reached = self.levels[len(moved)].temperature
             return LUKEWARM, (
                 f"heated up to {reached:g} and cooled again, the chains came back to where they"

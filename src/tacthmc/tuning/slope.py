@@ -74,6 +74,21 @@ class Profile(NamedTuple):
             np.trapezoid(self.sds(breathing) / self.temperatures, np.log(self.temperatures))
         )
 
+    def within(self, longest: float) -> float:
+        """The hottest temperature to which Λ, in the shorter of the forms, is no more than that.
+
+        >>> hot = np.geomspace(1.0, 9.0, 20)
+        >>> round(Profile(hot, 10 * hot, 10 * hot).within(1.0), 3)          # 10·log T = 1
+        1.105
+        """
+        low, high = 0.0, float(np.log(self.temperatures[-1]))
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            part = self.up_to(float(np.exp(middle)))
+            longer = min(part.length(False), part.length(True)) > longest
+            low, high = (low, middle) if longer else (middle, high)
+        return float(np.exp(high))
+
     def push(self, coupling: Coupling, breathing: bool) -> float:
         """The largest λ′σ on the way."""
         xi = np.linspace(float(coupling.plateau), float(coupling.wall), 201)

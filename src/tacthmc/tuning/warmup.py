@@ -20,7 +20,7 @@ from tacthmc.positions import checked, dimension, scalar_dtype, unflatten
 from tacthmc.potential import Potential, innermost
 from tacthmc.samplers.tact import tact
 from tacthmc.streamed import StreamedPosterior
-from tacthmc.thermostat import ScalarThermostat, SeparableThermostat
+from tacthmc.thermostat import DiagonalThermostat, ScalarThermostat, SeparableThermostat
 from tacthmc.tuning import slope
 from tacthmc.tuning.bursts import Burst, quiet_run
 from tacthmc.tuning.choices import Choice, Tuning, TuningError, shown
@@ -37,6 +37,11 @@ XI_NOISE = 0.1
 BREATHES = 0.8
 """θ widens with ξ where that makes ξ's way so much shorter."""
 SHORTEST_INERTIA, LONGEST_INERTIA = 50.0, 1000.0
+LONGEST_IDLE = 20.0
+"""ξ's way in standard deviations of the energy where heat is of no use: some thousand steps."""
+NOISY, LARGEST_DIAGONAL = 0.1, 256
+"""One thermostat a coordinate where the force's noise makes so much friction beside c, up to so
+many dimensions: mini-batches' noise differs between coordinates and from place to place."""
 CLOSEST, FURTHEST = 5, 100
 """Steps between two draws, and never less than half of those between two rows of a burst."""
 
@@ -192,6 +197,8 @@ class _Theta(NamedTuple):
     c: float
     friction: float
     """What the thermostat will settle on."""
+    noisy: bool
+    """Whether much of it is by the force's own noise."""
 
 
 class _Xi(NamedTuple):
@@ -225,6 +232,12 @@ def _way(key: PRNGKey, plateau: Plateau, heat: Heat, notes: _Notes) -> _Way:
     if heat.given:
         return _Way(seen, float(notes.fixed["coupling"].hottest), "given", middle)
     hottest, why = heat.hottest
+    if not heat.useful and (near := seen.within(LONGEST_IDLE)) < hottest:
+        hottest = near
+        why += (
+            f", and to be hotter would take ξ more than {LONGEST_IDLE:g} standard deviations of"
+            " the energy"
+        )
     return _Way(seen.up_to(hottest), hottest, why, middle)
 
 
@@ -252,7 +265,8 @@ def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, way: _Way, notes: _Notes)
     reason = steps.why_eta if where == "1" else f"{steps.why_eta} (at T = {where}, times λ)"
     eta = notes.choose("step_size", steps.eta, reason)
     c = notes.choose("noise", steps.c, steps.why_c)
-    return _Theta(eta, c, c + eta * numbers.noise.mean / 2)
+    own = eta * numbers.noise.mean / 2
+    return _Theta(eta, c, c + own, own > NOISY * c)
 
 
 def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
@@ -277,12 +291,14 @@ def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
         f"{count} bins, {slope.BINS_PER_SD} to a standard deviation of the energy",
     )
     size = dimension(plateau.like)
-    inertia = 4 / (size * theta.friction**2)
+    own = theta.noisy and size <= LARGEST_DIAGONAL
+    inertia = 4 / ((1 if own else size) * theta.friction**2)
     inertia = float(np.clip(inertia, SHORTEST_INERTIA, LONGEST_INERTIA))
     thermostat = notes.choose(
         "thermostat",
-        ScalarThermostat(steps=inertia),
-        f"Γ = {inertia:.3g} steps: adapts fast, fluctuates less than the friction"
+        DiagonalThermostat(steps=inertia) if own else ScalarThermostat(steps=inertia),
+        ("noise need not be alike in all coordinates; " if own else "")
+        + f"Γ = {inertia:.3g} steps: adapts fast, fluctuates less than the friction"
         f" {theta.friction:.3g}",
     )
     every = notes.choose(
