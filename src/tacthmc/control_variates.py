@@ -24,8 +24,13 @@ class ControlVariatePotential(SameBatchPotential):
         """The inner energy."""
         return self.inner.energy(position)
 
+    @property
+    def tilts(self) -> bool:
+        """What is left of the noise is not that of examples' own energies."""
+        return False
+
     def tilted(self, by: Tilt) -> Potential:
-        """Itself: what is left of the noise is not that of examples' own energies."""
+        """Itself."""
         return self
 
     def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:

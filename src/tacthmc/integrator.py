@@ -203,7 +203,7 @@ class Splitting(Integrator):
         own = lam / now.theta.bath
         if centre is not None:
             theta, lam = _breathing(now, position, centre, lam)
-        elif tempering is not None and parts.sweep is None:
+        if tempering is not None and parts.sweep is None:
             potential = potential.tilted(_tilt(parts, now, tempering, slope))
         felt_by = _evaluated(potential, state, theta, batch, own)
         energy, gradient = felt_by.energy.astype(lam.dtype), felt_by.gradient
@@ -253,11 +253,14 @@ class Splitting(Integrator):
 def _tilt(parts: Parts, now: Settings, tempering: Tempering, slope: Scalar) -> Tilt:
     """λ′/T times ξ's momentum in the middle of its kick, of which the energy is not known yet."""
     assert parts.coupling is not None
+    rate = slope / now.theta.bath
+    if tempering.centre is not None:
+        # What pushes a ξ that θ widens with is small, and known after the gradient only.
+        return Tilt(rate * tempering.momentum, jnp.zeros_like(rate))
     # (On the first step, where the bias would ask for the energy, ξ is on the plateau.)
     seen = Seen(tempering.xi, slope, jnp.zeros_like(slope), now.xi.step)
     half = 0.5 * now.xi.eta
     start = tempering.momentum + half * parts.bias.force(tempering.bias, seen, parts.coupling)
-    rate = slope / now.theta.bath
     return Tilt(rate * start, rate * half * slope)
 
 

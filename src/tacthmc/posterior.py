@@ -110,9 +110,14 @@ class Posterior(DataPotential):
     model_state: Any = None
     tilt: Tilt | None = None
 
+    @property
+    def tilts(self) -> bool:
+        """Where batches are independent."""
+        return isinstance(self.order, WithReplacement)
+
     def tilted(self, by: Tilt) -> "Posterior":
-        """With that tilt, where batches are independent."""
-        return replace(self, tilt=by) if isinstance(self.order, WithReplacement) else self
+        """With that tilt."""
+        return replace(self, tilt=by) if self.tilts else self
 
     @property
     def num_data(self) -> int:

@@ -64,11 +64,13 @@ class Potential(eqx.Module):
         """As the chain of that number has it: itself, unless a number of it differs by chain."""
         return self
 
-    def tilted(self, by: Tilt) -> "Potential":
-        """For a step of ξ: its gradient with the friction of :mod:`tacthmc.tilt`.
+    @property
+    def tilts(self) -> bool:
+        """Whether a step of ξ tilts it (:mod:`tacthmc.tilt`): a batch makes force and energy."""
+        return False
 
-        Itself, where no batch makes both force and energy.
-        """
+    def tilted(self, by: Tilt) -> "Potential":
+        """For a step of ξ; itself, where it does not tilt."""
         return self
 
     def init_model(self) -> Any:
@@ -205,6 +207,11 @@ class WrappedPotential(Potential):
         """Around what the inner potential is to that chain."""
         inner = self.inner.of_chain(number)
         return self if inner is self.inner else eqx.tree_at(lambda p: p.inner, self, inner)
+
+    @property
+    def tilts(self) -> bool:
+        """The inner potential's."""
+        return self.inner.tilts
 
     def tilted(self, by: Tilt) -> Potential:
         """Around the inner potential, tilted."""

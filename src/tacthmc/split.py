@@ -118,8 +118,13 @@ class BlockPotential(SplitPotential):
         there = jax.tree.map(lambda b, x: jnp.asarray(b).astype(x.dtype), there, chosen)
         return eqx.combine(there, rest)
 
+    @property
+    def tilts(self) -> bool:
+        """The noise of U0 is there as well, and a block is for nearly full batches."""
+        return False
+
     def tilted(self, by: Tilt) -> Potential:
-        """Itself: the noise of U0 is there as well, and a block is for nearly full batches."""
+        """Itself."""
         return self
 
     def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:

@@ -17,6 +17,7 @@ from tacthmc.bias import FreeEnergy
 from tacthmc.bias_file import save_bias
 from tacthmc.diagnostics import Law, flatness, thermostat_laws
 from tacthmc.family import Langevin
+from tacthmc.integrator import Splitting
 from tacthmc.noise import measure_noise
 from tacthmc.part import PartPotential
 from tacthmc.positions import leaf_names, scalar_names
@@ -338,8 +339,10 @@ class Run:
         force = jax.tree.map(
             lambda *v: np.asarray(np.mean(v, axis=0)), *(level.force for level in levels)
         )
-        # Energies that a chain remembers make their noise smaller than it is without.
-        known = not self.potential.remembers
+        # Energies that a chain remembers make their noise smaller than it is without; and the
+        # friction for a batch's is not the thermostat's.
+        tilted = self.potential.tilts and isinstance(sampler.integrator, Splitting)
+        known = not self.potential.remembers and not tilted
         energy = float(np.mean([level.energy for level in levels])) if known else None
         return thermostat_laws(sampler, draws[0], force, energy, self.after_warmup)
 
