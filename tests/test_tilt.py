@@ -216,7 +216,7 @@ def test_means_are_right_where_noises_are_one():
         found[kind] = means.mean(), means.std(ddof=1) / np.sqrt(len(means))
         sd = np.concatenate(run.all_draws).std() * np.sqrt(200)
         assert abs(sd - 1) < 0.02
-    # ξ's thermostat is left with c: 2·asinh(c/2), a little less. Else it has the batches' noise too.
+    # ξ's thermostat is left with what is injected; else it has the batches' noise too.
     assert found[Posterior, "z"] == pytest.approx(0.3, rel=0.1)
     assert found[Untilted, "z"] > 0.4
     mean, error = found[Posterior]

@@ -28,8 +28,8 @@ both are those of one energy, tilted by the step,
 .. math:: \tilde U(\theta) + \tfrac12\,\Delta\lambda\,v_U(\theta).
 
 Other coordinates make nothing else of it. With θ = μ + (φ − μ)/√λ (:mod:`tacthmc.breathing`) ξ
-feels U − ½∇U·(θ − μ) of it, which adds the −½Δλ·c·(θ − μ) that the variance of that wants; the friction
-that φ and ξ share there is for the rest, noise of the force alone.
+feels U − ½∇U·(θ − μ) of it, which adds the −½Δλ·c·(θ − μ) that the variance of that wants; the
+friction that φ and ξ share there is for the rest, noise of the force alone.
 
 **It costs nothing.** The batch's own estimate is
 
