@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 import tacthmc
-from benchmarks.mobility import KEEP, pair, summary
+from benchmarks.mobility import KEEP, Problem, as_it_is, pair, summary
 
 ETA, SEED = 0.4, 0
 
@@ -100,7 +100,8 @@ def main() -> None:
             )
             row = {"method": name, "dimension": dimension, "energy_noise": args.energy}
             row |= {"gradients": args.gradients}
-            row |= summary(run, target, run.num_steps - run.num_warmup)
+            problem = Problem(target, potential, target.means[0], as_it_is, {}, 1.0)
+            row |= summary(run, problem, run.num_steps - run.num_warmup)
             row["plateau_share"] = float(np.mean(run.plateau_share))
             row["kept"] = float(np.mean(run.counts))
             row["seconds"] = round(time.perf_counter() - begun, 1)

@@ -47,7 +47,7 @@ def every(args: argparse.Namespace) -> None:
     """A process for each method, at the same time."""
     environment, daemon = dict(os.environ), _start_mps()
     environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / len(args.method):.3f}"
-    words = [word for word in _without_methods(sys.argv[1:]) if word != str(args.out)]
+    words = [word for word in _without_methods(sys.argv[1:]) if Path(word) != args.out]
     running = {}
     for method in args.method:
         folder = args.out / "parts" / method

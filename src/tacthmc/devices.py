@@ -73,19 +73,27 @@ def spread_examples(batch: Any) -> Any:
     return jax.lax.with_sharding_constraint(batch, PartitionSpec(BATCH))
 
 
-def sum_over_examples(total: Callable[[Any, Any], Array], batch: Any, common: Any) -> Array:
-    """``total(batch, common)``, a sum over a batch's examples.
+def sum_over_examples(
+    total: Callable[[Any, Any, Callable[[Array], Array]], Array], batch: Any, common: Any
+) -> Array:
+    """``total(batch, common, everywhere)``, sums over a batch's examples.
+
+    ``everywhere`` adds up a number of the examples at hand to that of all.
 
     On a mesh of the ``batch`` axis alone each device adds up its own examples and they exchange
-    one number, and one gradient. (Left to the compiler, a network's gradient takes twice as long
-    on two cores as on one.) On other meshes the compiler does the spreading.
+    a number or two, and one gradient. (Left to the compiler, a network's gradient takes twice as
+    long on two cores as on one.) On other meshes the compiler does the spreading.
     """
     size = jax.tree.leaves(batch)[0].shape[0]
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.auto_axes != (BATCH,) or size % mesh.shape[BATCH]:
-        return total(batch, common)
+        return total(batch, common, lambda number: number)
+
+    def everywhere(number: Array) -> Array:
+        return jax.lax.psum(number, BATCH)
+
     return jax.shard_map(
-        lambda batch, common: jax.lax.psum(total(batch, common), BATCH),
+        lambda batch, common: everywhere(total(batch, common, everywhere)),
         in_specs=(PartitionSpec(BATCH), PartitionSpec()),
         out_specs=PartitionSpec(),
         check_vma=False,

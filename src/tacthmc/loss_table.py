@@ -125,7 +125,7 @@ class LossTablePotential(SameBatchPotential):
             if posterior.tilt.prior:
                 felt = felt - prior.astype(felt.dtype)
             by = posterior.tilt.at(felt)
-            change = leaning(sums(changes), by, len(changes), posterior.num_data)
+            change = leaning(sums(changes, len(changes)), by, len(changes), posterior.num_data)
         whole = known + scale * change
         after = _updated(model, batch, jax.lax.stop_gradient(values), inner)
         return -prior - whole.astype(prior.dtype), after

@@ -76,20 +76,23 @@ class DataPotential(Potential):
         """Ũ on the examples given (a pytree like the data, with any leading length)."""
         prior = self.log_prior_at(position)
         size = jax.tree.leaves(batch)[0].shape[0]
-        added = jnp.sum if self.tilt is None else sums
+
+        def added(values: Array, everywhere: Callable[[Array], Array]) -> Array:
+            return jnp.sum(values) if self.tilt is None else sums(values, size, everywhere)
+
         if model is None:
             # Devices are given arrays; what a position has beside them is the same for all.
             arrays, rest = eqx.partition((position, self.log_likelihood), eqx.is_array)
 
-            def total(batch: Any, arrays: Any) -> Array:
+            def total(batch: Any, arrays: Any, everywhere: Callable[[Array], Array]) -> Array:
                 position, likelihood = eqx.combine(arrays, rest)
-                return added(self.log_likelihoods(likelihood, position, batch, None)[0])
+                return added(self.log_likelihoods(likelihood, position, batch, None)[0], everywhere)
 
             found = sum_over_examples(total, batch, arrays)
         else:
             # What a model's state learns of a batch, it learns of the whole.
             likelihoods, model = self.log_likelihoods(self.log_likelihood, position, batch, model)
-            found = added(likelihoods)
+            found = added(likelihoods, lambda number: number)
         scale = self.num_data / size
         if self.tilt is not None:
             felt = -scale * found[0]
@@ -112,8 +115,8 @@ class Posterior(DataPotential):
 
     @property
     def tilts(self) -> bool:
-        """Where batches are independent."""
-        return isinstance(self.order, WithReplacement)
+        """Where batches are independent, and have a spread to see."""
+        return isinstance(self.order, WithReplacement) and self.batch_size > 1
 
     def tilted(self, by: Tilt) -> "Posterior":
         """With that tilt."""

@@ -59,6 +59,7 @@ would be stronger (``LIMIT``), so that a ξ that is too light does not throw θ 
 (0.1125, -0.45)
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -85,22 +86,26 @@ class Tilt(NamedTuple):
         return self.start.astype(energy.dtype) - self.per_energy.astype(energy.dtype) * energy
 
 
-def sums(values: Float[Array, " n"]) -> Float[Array, " 2"]:
-    """What a batch's log likelihoods (or what is left of them) add up to: Σv and ½Σv²."""
-    return jnp.stack([jnp.sum(values), 0.5 * jnp.sum(values**2)])
+def sums(
+    values: Float[Array, " k"], size: int, everywhere: Callable[[Array], Array] = lambda x: x
+) -> Float[Array, " 2"]:
+    """What log likelihoods (or what is left of them) add up to: Σv and ½Σ(v − v̄)².
+
+    ``everywhere`` adds up over devices, where these are a part of the batch's ``size`` only.
+    """
+    # Squares of what half precision holds may be more than it does.
+    values = values.astype(jnp.promote_types(values.dtype, jnp.float32))
+    mean = jax.lax.stop_gradient(everywhere(jnp.sum(values))) / size
+    return jnp.stack([jnp.sum(values), 0.5 * jnp.sum((values - mean) ** 2)])
 
 
 def leaning(sums: Float[Array, " 2"], by: Scalar, size: int, num_data: int) -> Scalar:
     """Σv of a batch, less Δλ·N/(n − 1)·½Σ(v − v̄)²: its energy −(N/n)·Σv, tilted."""
-    total = sums[0]
+    total, spread = sums
     if size == 1:
         # One example has no spread to see.
         return total
-    mean = jax.lax.stop_gradient(total) / size
-    # ½Σ(v − v̄)², as a function whose gradient is Σ(v − v̄)∇v in so many words.
-    spread = sums[1] - mean * total + 0.5 * size * mean**2
-    variance = 2 * jax.lax.stop_gradient(spread) / (size - 1)
-    noise = num_data * jnp.sqrt(jnp.maximum(variance, 0) / size)
+    noise = num_data * jnp.sqrt(2 * jax.lax.stop_gradient(spread) / (size - 1) / size)
     by = by.astype(total.dtype)
     held = by / jnp.maximum(1, jnp.abs(by) * noise / LIMIT)
     return total - (num_data / (size - 1)) * held * spread

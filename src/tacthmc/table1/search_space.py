@@ -48,7 +48,7 @@ SPACE: dict[str, tuple[Range, ...]] = {
         Range(*_RATE),
         Range("noise", *_NOISE),
         Range("hottest", 1.5, 6.0),
-        Range("sweep_epochs", 8.0, 60.0),
+        Range("sweep_epochs", 8.0, 40.0),
     ),
 }
 """By method. Rates are per datum, η·N."""

@@ -147,7 +147,7 @@ def markdown_b(found: Sequence[Entry]) -> str:
         if judged.rows:
             parts += ["TACT-HMC against the best of the others:", judged.markdown()]
         lines = "\n".join(commands(own))
-        parts.append(f"Made by (for one cell add `--method` and `--noise`):\n\n```sh\n{lines}\n```")
+        parts.append(f"Made by (for one method add `--method`):\n\n```sh\n{lines}\n```")
     return "\n\n".join(parts) + "\n"
 
 
