@@ -113,13 +113,14 @@ def test_what_was_fetched_ahead_is_fetched_again(kind, tmp_path, monkeypatch):
 
 
 def test_a_loader_that_fails_loses_nothing(tmp_path):
-    def failing(chain):
-        good = tacthmc.HostBatches(DATA, 7, KEY)(chain)
-        for number, batch in enumerate(good):
-            if number == 305:
-                raise OSError("the network drive is gone")
-            yield batch
+    class Failing(tacthmc.HostBatches):
+        def __call__(self, chain):
+            for number, batch in enumerate(super().__call__(chain)):
+                if number == 305:
+                    raise OSError("the network drive is gone")
+                yield batch
 
+    failing = Failing(DATA, 7, KEY)
     with pytest.raises(OSError, match="network drive"):
         run(streamed(failing), 1_000, store=tmp_path / "run", checkpoint_seconds=None)
     saved = tacthmc.load(tmp_path / "run")

@@ -1,6 +1,7 @@
 """Posteriors of data that do not fit on the device: batches come from a loader."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from mmap import mmap
 from typing import Any, Literal, NamedTuple
 
@@ -41,7 +42,17 @@ class StreamedPosterior(DataPotential):
     batched: bool = eqx.field(static=True)
     model_state: Any = None
     tilt: Tilt | None = None
-    """Never any: a loader goes through its data in epochs."""
+    independent: bool = eqx.field(static=True, default=False)
+    """Whether batches are known to be drawn with replacement; most loaders go in epochs."""
+
+    @property
+    def tilts(self) -> bool:
+        """Where batches are independent, as for a posterior of resident data."""
+        return self.independent
+
+    def tilted(self, by: Tilt) -> "StreamedPosterior":
+        """With that tilt."""
+        return replace(self, tilt=by) if self.tilts else self
 
     @property
     def num_data(self) -> int:
@@ -130,6 +141,9 @@ def streamed(
         log_prior=log_prior,
         log_likelihood=log_likelihood,
         source=Source(loader),
+        independent=isinstance(loader, HostBatches)
+        and isinstance(loader.order, WithReplacement)
+        and loader.order.batch_size > 1,
         size=num_data,
         batched=batched,
         model_state=model_state,
