@@ -30,7 +30,7 @@ def table() -> Table:
         (
             row["problem"],
             f"{row['scale']:g}",
-            f"{row['chosen']['hottest']:.3g}",
+            f"{row['chosen']['hottest']:.4g}",
             f"{row['chosen']['step_size']:.2g}",
             f"{row['round_trips']:,.0f} in {row['steps'] // 1000},000 steps",
             _quality(row),
