@@ -1,5 +1,6 @@
 """Strictness that holds in every test, and the record that ``make test-slow`` leaves."""
 
+import gc
 import json
 import os
 import platform
@@ -22,6 +23,14 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 def pytest_addoption(parser):
     parser.addoption("--record", help="write what the statistical checks measured to this file")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget():
+    """Let a file's compiled programs go: a process can map only so many, and hold so much."""
+    yield
+    jax.clear_caches()
+    gc.collect()
 
 
 @pytest.fixture
