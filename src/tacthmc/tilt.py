@@ -31,7 +31,7 @@ Other coordinates make nothing else of it. With θ = μ + (φ − μ)/√λ (:mo
 feels U − ½∇U·(θ − μ) of it, which adds the −½Δλ·c·(θ − μ) that the variance of that wants; the
 friction that φ and ξ share there is for the rest, noise of the force alone.
 
-**It costs nothing.** The batch's own estimate is
+**It takes no further pass.** The batch's own estimate is
 
 .. math:: \hat v_U = \frac{N^2}{n}\,\frac{1}{n - 1}\sum_j (u_j - \bar u)^2,
 
