@@ -46,7 +46,8 @@ def main() -> None:
 def every(args: argparse.Namespace) -> None:
     """A process for each method, at the same time."""
     environment, daemon = dict(os.environ), _start_mps()
-    environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / len(args.method):.3f}"
+    # Where other processes are on the GPU too, whoever starts them all knows each one's share.
+    environment.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 / len(args.method):.3f}")
     words = [word for word in _without_methods(sys.argv[1:]) if Path(word) != args.out]
     running = {}
     for method in args.method:
