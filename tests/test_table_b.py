@@ -18,10 +18,11 @@ from tacthmc.table1.group import Cell, Group, Stage
 from tacthmc.table1.images import images
 from tacthmc.table1.program import Program, cell_keys
 from tacthmc.table1.protocol import SEARCH_SEED, Protocol
+from tacthmc.table1.report import against, reached
 from tacthmc.table1.running import Running
 from tacthmc.table1.search import best, finals, first_cells, rung
 from tacthmc.table1.table_b import command_b, reproduce_b
-from tacthmc.table1.tables_b import against, entries_b, latex_b, markdown_b, write_table_b
+from tacthmc.table1.tables_b import entries_b, latex_b, markdown_b, write_table_b
 from tacthmc.tasks import METHODS, TASKS
 from tests.fresh import fresh
 from tests.test_table1 import CLOCKS, SOME, call, records_of
@@ -258,9 +259,13 @@ def test_the_table_has_mean_and_deviation_over_seeds():
     assert "| 1 × 300 | 20% | TACT-HMC | 3 | 72.00 ± 2.00 | 0.2800 ± 0.0200 |" in text
     assert "0, 0, 0 | learning_rate 0.001 | no round trip: SGNHT |" in text
     assert "tacthmc reproduce table1 --table B\n" in text
-    assert "| 1 | 20% | no difference (SGNHT) | no difference (SGNHT) |" in text
+    assert "| 1 × 300 | 20% | – | no difference (SGNHT) | no difference (SGNHT) |" in text
     assert against(found[2], found[0], "accuracy") == "better"
     assert against(found[0], found[2], "log_loss") == "worse"
+    (alone,) = entries_b([made("tact", 0, 0.7, paper_accuracy=0.7)])
+    assert against(alone, found[0], "accuracy") == "ahead, one seed"
+    assert against(alone, found[1], "log_loss") == "behind, one seed"
+    assert reached(alone) == "70.00: reached"
     tex = latex_b(found)
     assert "72.00$\\,\\pm\\,$2.00 (no round trip: SGNHT) & 0.2800$\\,\\pm\\,$0.0200" in tex
     assert tex.count("\\begin{tabular}") == tex.count("\\end{tabular}") == 1

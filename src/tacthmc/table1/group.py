@@ -111,7 +111,7 @@ class Group:
     @property
     def table(self) -> str:
         """Whose cells these are."""
-        return "table1" if self.stage is None else "B"
+        return "A" if self.stage is None else "B"
 
     def identity(self, data: ImageSet) -> dict[str, Any]:
         """All that numbers depend on, but for versions and the device."""

@@ -33,6 +33,10 @@ def records(running: Running, data: ImageSet, command: str) -> list[Record]:
     labels = program.host_labels
     last = _last_iterates(program, running.chains) if _is_optimiser(program) else []
     common = _common(running, data, command)
+    # Of hundreds of searched chains only what led to a choice is kept.
+    stage = program.group.stage
+    searched = stage is not None and stage.name == "search"
+    points = tally.curve[-1:] if searched else tally.curve
     found = []
     for members in program.group.members:
         sound = [chain for chain in members if not tally.diverged[chain]]
@@ -46,8 +50,8 @@ def records(running: Running, data: ImageSet, command: str) -> list[Record]:
                 | _scored(judged, labels)
                 | {"average": _scored(average, labels)}
                 | _journey(running, members)
-                | _curves(tally.curve, members)
-                | {"reliability": _reliability(judged, labels)}
+                | _curves(points, members)
+                | {"reliability": None if searched else _reliability(judged, labels)}
             )
         )
     return found

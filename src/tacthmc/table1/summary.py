@@ -121,3 +121,8 @@ def by_task(found: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
     for entry in found:
         split[entry.task, entry.data].append(entry)
     return dict(split)
+
+
+def commands(found: Sequence[Entry]) -> list[str]:
+    """What made these cells."""
+    return sorted({r["command"] for entry in found for r in entry.records if r["command"]})

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tacthmc.studies.study import Table
 from tacthmc.table1.configs import BASELINES, CONFIGS
 from tacthmc.table1.paper import SOURCE, TASK_TITLES
+from tacthmc.table1.report import RIVALS, VERDICT, made_by, verdicts
 from tacthmc.table1.summary import Entry, by_task
 
 COLUMNS = (
@@ -37,6 +38,10 @@ def table(found: Sequence[Entry]) -> Table:
     return Table(COLUMNS, tuple(_row(entry) for entry in found))
 
 
+def _named(entry: Entry) -> str:
+    return f"{entry.config}, {entry.epochs} epochs"
+
+
 def _row(entry: Entry) -> tuple[str, ...]:
     paper = entry.paper
     return (
@@ -55,12 +60,16 @@ def _row(entry: Entry) -> tuple[str, ...]:
 
 def markdown(found: Sequence[Entry]) -> str:
     """A page with a table for each task."""
-    parts = ["# Table 1", JUDGED, BASELINES]
+    parts = ["# Table 1", JUDGED, BASELINES, VERDICT]
     used = sorted({entry.config for entry in found})
     parts += [f"Configuration *{name}*: {CONFIGS[name].about}." for name in used]
     for (task, data), own in by_task(found).items():
         parts += [f"## {TASK_TITLES[task]} (data: {data})", table(own).markdown()]
         parts += [note for name, note in DATA_NOTES.items() if data.startswith(name)]
+        judged = verdicts(own, {"configuration": _named})
+        if judged.rows:
+            parts += [RIVALS, judged.markdown()]
+        parts.append(made_by(own))
     parts.append(f"The paper's numbers: {SOURCE}.")
     return "\n\n".join(parts) + "\n"
 

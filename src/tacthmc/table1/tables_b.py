@@ -5,23 +5,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tacthmc.studies.study import RESULTS, Table
 from tacthmc.table1.configs import CONFIGS
 from tacthmc.table1.paper import TASK_TITLES, TITLES
 from tacthmc.table1.protocol import CONFIG, TASK_ORDER
 from tacthmc.table1.records import Record
+from tacthmc.table1.report import RIVALS, SCORES, VERDICT, made_by, verdicts
 from tacthmc.table1.reproduce import read_records
-from tacthmc.table1.summary import Entry, by_task
+from tacthmc.table1.summary import Entry, by_task, commands
 from tacthmc.table1.tables import DATA_NOTES, escaped
-
-SCORES = {
-    "accuracy": ("accuracy, %", 2, 100),
-    "log_loss": ("log-loss", 4, 1),
-    "ece": ("calibration error", 4, 1),
-}
-"""Heads, digits and scales."""
 
 ABOUT = (
     "Every method had the same search: as many settings, epochs and chains, chosen at each noise"
@@ -30,11 +22,6 @@ ABOUT = (
     " over seeds. Samplers are judged by the average of their predictions over one draw an epoch"
     " after the burn-in, Adam and momentum SGD by their last iterate; several chains by the average"
     " over all of them."
-)
-
-VERDICT = (
-    "A method is better than another where their means differ by more than √(sd² + sd²), the"
-    " standard deviation of the difference between one run of each."
 )
 
 
@@ -72,6 +59,10 @@ def _chains(entry: Entry) -> int:
     return entry.records[0]["chains"]
 
 
+def _shape(entry: Entry) -> str:
+    return f"{_chains(entry)} × {entry.epochs}"
+
+
 def table(found: Sequence[Entry]) -> Table:
     """A row for each entry."""
     columns = (
@@ -84,7 +75,7 @@ def table(found: Sequence[Entry]) -> Table:
 def _row(entry: Entry) -> tuple[str, ...]:
     trips = [r["round_trips"] for r in entry.records]
     return (
-        f"{_chains(entry)} × {entry.epochs}",
+        _shape(entry),
         f"{entry.noise:.0%}",
         TITLES[entry.method],
         str(len(entry.records)),
@@ -95,59 +86,16 @@ def _row(entry: Entry) -> tuple[str, ...]:
     )
 
 
-def against(one: Entry, other: Entry, score: str) -> str:
-    """Whether one is better than the other, worse, or neither by more than the seeds' spread."""
-    pairs = [np.array(entry.values(score)) for entry in (one, other)]
-    if min(map(len, pairs)) < 2:
-        return "too few seeds"
-    (a, b), spread = (x.mean() for x in pairs), np.sqrt(sum(x.var(ddof=1) for x in pairs))
-    gain = a - b if score == "accuracy" else b - a
-    if abs(gain) <= spread:
-        return "no difference"
-    return "better" if gain > 0 else "worse"
-
-
-def verdicts(found: Sequence[Entry]) -> Table:
-    """TACT-HMC against the best of the others, score by score."""
-    places: dict[tuple[int, float], list[Entry]] = defaultdict(list)
-    for entry in found:
-        places[_chains(entry), entry.noise].append(entry)
-    rows = []
-    for (chains, noise), own in places.items():
-        ours = [entry for entry in own if entry.method == "tact"]
-        said = [_against_best(ours[0], own, score) if ours else "" for score in SCORES]
-        if all(said):
-            rows.append((str(chains), f"{noise:.0%}", *said))
-    heads = (head.removesuffix(", %") for head, *_ in SCORES.values())
-    return Table(("chains", "wrong labels", *heads), tuple(rows))
-
-
-def _against_best(ours: Entry, own: Sequence[Entry], score: str) -> str:
-    sign = -1 if score == "accuracy" else 1
-    means = [(e.mean(score), e) for e in own if e.method != "tact"]
-    others = [(sign * mean, entry) for mean, entry in means if mean is not None]
-    if not others or ours.mean(score) is None:
-        return ""
-    best = min(others, key=lambda pair: pair[0])[1]
-    return f"{against(ours, best, score)} ({TITLES[best.method]})"
-
-
-def commands(found: Sequence[Entry]) -> list[str]:
-    """What made these cells."""
-    return sorted({r["command"] for entry in found for r in entry.records if r["command"]})
-
-
 def markdown_b(found: Sequence[Entry]) -> str:
     """A page with a table for each task, what differs, and the commands under it."""
     parts = ["# Table 1, tuned (Table B)", ABOUT, f"All methods: {CONFIGS[CONFIG].about}.", VERDICT]
     for (task, data), own in by_task(found).items():
         parts += [f"## {TASK_TITLES[task]} (data: {data})", table(own).markdown()]
         parts += [note for name, note in DATA_NOTES.items() if data.startswith(name)]
-        judged = verdicts(own)
+        judged = verdicts(own, {"chains × epochs": _shape})
         if judged.rows:
-            parts += ["TACT-HMC against the best of the others:", judged.markdown()]
-        lines = "\n".join(commands(own))
-        parts.append(f"Made by (for one method add `--method`):\n\n```sh\n{lines}\n```")
+            parts += [RIVALS, judged.markdown()]
+        parts.append(made_by(own))
     return "\n\n".join(parts) + "\n"
 
 
