@@ -57,6 +57,8 @@ def main() -> None:
     parser.add_argument("--hottest", type=float, nargs="+", default=[2.0])
     parser.add_argument("--xi-step-size", type=float, nargs="+", default=[1e-5])
     parser.add_argument("--sweep", type=float, nargs="+", default=[], help="epochs of a period")
+    parser.add_argument("--rest", type=float, default=0.5, help="share of a period at rest")
+    parser.add_argument("--window", type=float, default=0.5, help="epochs of a relaxation test's")
     parser.add_argument("--centre", action="store_true", help="θ widens with ξ")
     parser.add_argument("--table", action="store_true", help="keep each example's last loss")
     parser.add_argument("--skip-sgnht", action="store_true")
@@ -119,7 +121,7 @@ def main() -> None:
                 coupling=tacthmc.ShapedCoupling([1.0, hottest], [1.0, 1.0]),
                 centre="mean" if args.centre else None,
                 keep_every=keep,
-                **(_led(motion, epoch) if args.sweep else _free(motion)),
+                **(_led(motion, args, epoch) if args.sweep else _free(motion)),
             )
         )
         moves = {"sweep_epochs": motion} if args.sweep else {"xi_step_size": motion}
@@ -146,6 +148,7 @@ def main() -> None:
         chains = live.chains
         for chain, row in enumerate(about):
             row = {"method": name, **row, **summary(run, chain, chains.get(chain), found)}
+            row |= after_rest(run, chain, row, args.rest) if "sweep_epochs" in row else {}
             row["seconds"] = round(seconds / len(about), 1)
             file["rows"].append(row)
             print(json.dumps(row), flush=True)
@@ -160,10 +163,10 @@ def _free(xi_step_size: float) -> dict[str, Any]:
     return {"xi_step_size": xi_step_size, "xi_noise": 0.1, "bias": bias}
 
 
-def _led(epochs: float, epoch: int) -> dict[str, Any]:
-    """ξ up and down once in so many epochs, half of them at rest."""
-    sweep = tacthmc.Sweep(round(epochs * epoch))
-    return {"sweep": sweep, "relaxed": tacthmc.Relaxed(max(16, epoch // 2))}
+def _led(epochs: float, args: argparse.Namespace, epoch: int) -> dict[str, Any]:
+    """ξ up and down once in so many epochs, a part of them at rest."""
+    sweep = tacthmc.Sweep(round(epochs * epoch), args.rest)
+    return {"sweep": sweep, "relaxed": tacthmc.Relaxed(max(16, round(args.window * epoch)))}
 
 
 def pooled(
@@ -181,6 +184,16 @@ def pooled(
     return rows
 
 
+def after_rest(run: Any, chain: int, row: dict[str, Any], rest: float) -> dict[str, Any]:
+    """The energy in the second half of each rest, the plateau's where heat is forgotten by then."""
+    energy = np.asarray(run.trace["energy"][chain], float)
+    phase = np.arange(1, len(energy) + 1) % row["sweep_epochs"] / (rest * row["sweep_epochs"])
+    cooled = energy[(phase >= 0.5) & (phase < 1)]
+    if not cooled.size:
+        return {}
+    return {"rested_energy": cooled.mean(), "rested_error": cooled.std() / np.sqrt(cooled.size)}
+
+
 def summary(run: Any, chain: int, prediction: Any, found: data.ImageSet) -> dict[str, Any]:
     """Where ξ was, what the energy was on the plateau in the second half, and the scores."""
     rows = len(run.trace["energy"][chain])
@@ -195,8 +208,7 @@ def summary(run: Any, chain: int, prediction: Any, found: data.ImageSet) -> dict
             here["xi_temperature"] = float(np.mean(run.trace["xi_kinetic_temperature"][chain]))
             here["felt_sd"] = float(np.std(np.diff(run.trace["felt_energy"][chain])) / np.sqrt(2))
         here["hottest_seen"] = float(temperature.max())
-        # Where a test for relaxation decides what is kept, it decides here too.
-        late = late & (temperature == 1) & np.asarray(run.trace["keep"][chain], bool)
+        late = late & (temperature == 1)
     kept = energy[late]
     here["plateau_energy"] = float(kept.mean()) if kept.size else None
     here["its_error"] = float(kept.std() / np.sqrt(kept.size)) if kept.size > 1 else None

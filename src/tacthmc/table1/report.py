@@ -76,4 +76,4 @@ def _against_best(ours: Entry, others: Sequence[Entry], score: str) -> str:
 def made_by(found: Sequence[Entry]) -> str:
     """The commands that remake these cells."""
     lines = "\n".join(commands(found))
-    return f"Made by (for one method add `--method`):\n\n```sh\n{lines}\n```"
+    return f"Made by:\n\n```sh\n{lines}\n```"
