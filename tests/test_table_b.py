@@ -192,6 +192,11 @@ def test_records_say_all_that_a_table_needs(whole):
         assert record["total_epochs"] == 4
         assert record["judged_on"] == "test images"
         assert record["data"] == "some"
+        assert record["reliability"] is not None
+    # Hundreds of searched chains would fill the file with curves.
+    for record in some_of(whole, stage="search"):
+        assert len(record["curve"]["epoch"]) == 1
+        assert record["reliability"] is None
     tact = some_of(whole, method="tact", stage="final", chains=1)
     assert {r["note"] for r in tact if not r["round_trips"]} <= {"no round trip: SGNHT"}
     assert {r["held_epochs"] for r in tact} == {1}
