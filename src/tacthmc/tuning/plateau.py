@@ -9,16 +9,17 @@ from jaxtyping import Float
 
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.frame import Frame, FramedPotential
-from tacthmc.positions import flatten, scalar_dtype
+from tacthmc.positions import dimension, flatten, scalar_dtype
 from tacthmc.potential import Potential
 from tacthmc.tuning import friction
 from tacthmc.tuning.bursts import Burst, Bursts, estimates, stacked
 from tacthmc.tuning.choices import TuningError
-from tacthmc.tuning.rounding import Rounded, curvatures, relaxation, rounded
+from tacthmc.tuning.rounding import DENSE, Rounded, curvatures, relaxation, rounded
 from tacthmc.tuning.settle import curvature_at, settle
 
-PLACES, BATCHES = 4, 128
-"""Chains at whose positions the force's noise is measured, and batches at each."""
+PLACES, BATCHES, MANY = 4, 128, 1024
+"""Chains at whose positions the force's noise is measured, and batches at each: many where a frame
+is made of them, since n draws in D dimensions look uneven by ±2√(D/n) by chance alone."""
 FRAMES = 4
 """Frames tried one after the other, each from where the last one led."""
 FASTER = 0.7
@@ -196,13 +197,14 @@ class Plateau:
         self, key: PRNGKey, potential: Potential, positions: Position
     ) -> Float[np.ndarray, "n d"]:
         """Gradients less their mean, place by place."""
+        batches = MANY if dimension(self.like) <= DENSE else BATCHES
         found = []
         for place in range(min(PLACES, self.bursts.chains)):
             same = jax.tree.map(
-                lambda x, i=place: jnp.broadcast_to(x[i], (BATCHES, *x[i].shape)), positions
+                lambda x, i=place: jnp.broadcast_to(x[i], (batches, *x[i].shape)), positions
             )
             now = jax.random.fold_in(key, place)
             gradients = np.asarray(estimates(now, potential, same, jnp.ones(()))[1], float)
             found.append(gradients - gradients.mean(axis=0))
-            self.bursts.gradients += BATCHES
+            self.bursts.gradients += batches
         return np.concatenate(found)
