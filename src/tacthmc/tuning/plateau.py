@@ -18,8 +18,8 @@ from tacthmc.tuning.rounding import DENSE, Rounded, curvatures, relaxation, roun
 from tacthmc.tuning.settle import curvature_at, settle
 
 PLACES, BATCHES, MANY = 4, 128, 1024
-"""Chains at whose positions the force's noise is measured, and batches at each: many where a frame
-is made of them, since n draws in D dimensions look uneven by ±2√(D/n) by chance alone."""
+"""Chains at whose positions the force's noise is measured, and batches at each: many for a
+frame, since n draws in D dimensions look uneven by ±2√(D/n) by chance alone."""
 FRAMES = 4
 """Frames tried one after the other, each from where the last one led."""
 FASTER = 0.7
@@ -101,7 +101,8 @@ class Plateau:
         """The frame that curvature and noise at the chains' positions ask for."""
         first, second = jax.random.split(key)
         places = self.outside(self.positions)
-        gradients = self._noise(first, self.potential, places)
+        batches = MANY if dimension(self.like) <= DENSE else BATCHES
+        gradients = self._noise(first, self.potential, places, batches)
         dtype = scalar_dtype(self.like)
         return rounded(curvatures(second, self.potential, places), gradients, dtype)
 
@@ -194,10 +195,9 @@ class Plateau:
         return worst, where
 
     def _noise(
-        self, key: PRNGKey, potential: Potential, positions: Position
+        self, key: PRNGKey, potential: Potential, positions: Position, batches: int = BATCHES
     ) -> Float[np.ndarray, "n d"]:
         """Gradients less their mean, place by place."""
-        batches = MANY if dimension(self.like) <= DENSE else BATCHES
         found = []
         for place in range(min(PLACES, self.bursts.chains)):
             same = jax.tree.map(
