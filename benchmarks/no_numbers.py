@@ -118,7 +118,7 @@ def label_switching(scale: float) -> Problem:
 
 
 def logistic(scale: float, num_data: int = 1000) -> Problem:
-    """Ten correlated features, batches of 100, against NUTS on all data."""
+    """Ten correlated features, batches of 100, against what all data say."""
     rng = np.random.default_rng(1)
     mix = np.eye(10) + 0.3 * rng.normal(size=(10, 10))
     features = (rng.normal(size=(num_data, 10)) @ mix).astype(np.float32)
@@ -146,42 +146,56 @@ def logistic(scale: float, num_data: int = 1000) -> Problem:
         pooled = np.concatenate(draws) / scale
         sd = np.array(exact["sd"])
         off = (pooled.mean(axis=0) - np.array(exact["mean"])) / sd
+        errors_off = np.abs(off) * sd / error
         return {
             "worst_mean_off_in_sds": float(np.abs(off).max()),
             "its_error": float((error / sd).max()),
+            "in_errors": {"worst": float(errors_off.max()), "all": _rms(errors_off)},
             "sd_ratio": [float(f(pooled.std(axis=0) / sd)) for f in (np.min, np.mean, np.max)],
         }
 
     return Problem(potential, jnp.zeros(10), judge, 200_000)
 
 
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
 REFERENCES = Path(__file__).with_name("no_numbers_references.json")
-"""What NUTS says of the logistic regressions."""
+"""Means and standard deviations of the logistic regressions, and the means' own errors."""
 
 
 def reference(num_data: int) -> dict[str, list[float]]:
-    """NUTS's means and standard deviations, all data at once."""
-    import blackjax
+    """By importance sampling from the Gaussian at the mode, in double precision.
 
-    potential, start = logistic(1.0, num_data)[:2]
+    In pairs about the mode, whose errors are those of what is not symmetric alone: 20,000 draws
+    by NUTS leave means 0.01 to 0.02 standard deviations off, these less than 0.001.
+    """
+    potential = logistic(1.0, num_data).potential
     assert isinstance(potential, Posterior)
-
-    def log_density(w: Any) -> Any:
-        return -potential.estimate(w, potential.data)
-
-    key, other = jax.random.split(jax.random.key(5))
-    adapt = blackjax.window_adaptation(blackjax.nuts, log_density)
-    (state, parameters), _ = adapt.run(key, jnp.asarray(start), 500)
-    kernel = blackjax.nuts(log_density, **parameters).step
-
-    def one(state: Any, key: Any) -> Any:
-        state, _ = kernel(key, state)
-        return state, state.position
-
-    count = 20_000 if num_data <= 10_000 else 4000
-    draws = jax.jit(lambda s: jax.lax.scan(one, s, jax.random.split(other, count)))(state)[1]
-    draws = np.asarray(draws, float)
-    return {"mean": draws.mean(axis=0).tolist(), "sd": draws.std(axis=0).tolist()}
+    x, y = (np.asarray(column, float) for column in potential.data)
+    mode = np.zeros(x.shape[1])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-x @ mode))
+        curvature = (x * (p * (1 - p))[:, None]).T @ x + np.eye(len(mode)) / 4
+        mode -= np.linalg.solve(curvature, x.T @ (p - y) + mode / 4)
+    # A little wider, so that weights are bounded.
+    root = 1.05 * np.linalg.cholesky(np.linalg.inv(curvature))
+    pairs = 400_000_000 // num_data if num_data <= 10_000 else 10_000
+    one = np.random.default_rng(0).normal(size=(pairs, len(mode)))
+    normals = np.stack([one, -one], axis=1)
+    draws = mode + normals @ root.T
+    energies = np.array(
+        [[np.logaddexp(0, f := x @ w).sum() - f @ y + w @ w / 8 for w in pair] for pair in draws]
+    )
+    log_weights = 0.5 * np.sum(normals**2, axis=2) - energies
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    mean = np.einsum("ps,psd->d", weights, draws)
+    variance = np.einsum("ps,psd->d", weights, (draws - mean) ** 2)
+    error = np.sqrt(np.sum(np.einsum("ps,psd->pd", weights, draws - mean) ** 2, axis=0))
+    found = {"mean": mean, "sd": np.sqrt(variance), "error_in_sds": error / np.sqrt(variance)}
+    return {name: values.tolist() for name, values in found.items()}
 
 
 def network(scale: float) -> Problem:
@@ -236,7 +250,7 @@ def main() -> None:
     parser.add_argument("--chains", type=int, default=16)
     parser.add_argument("--share", type=float, default=1.0, help="of each problem's steps")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--references", action="store_true", help="ask NUTS, and nothing else")
+    parser.add_argument("--references", action="store_true", help="make these, and nothing else")
     args = parser.parse_args()
     if args.references:
         found = {str(n): reference(n) for n in (1000, 10_000, 100_000)}

@@ -15,9 +15,11 @@ def _quality(row: dict[str, Any]) -> str:
         inside = row.get("sd_within")
         return found if inside is None else f"{found}; sd within modes {inside:.3f} of the truth"
     low, _, high = row["sd_ratio"]
+    errors = row["in_errors"]
     return (
-        f"worst mean off by {row['worst_mean_off_in_sds']:.3f} sd;"
-        f" sds {low:.3f} to {high:.3f} of NUTS's"
+        f"worst mean off by {row['worst_mean_off_in_sds']:.3f} sd; means off by"
+        f" {errors['all']:.1f} Monte-Carlo errors (rms), {errors['worst']:.1f} at worst;"
+        f" sds {low:.3f} to {high:.3f} of the truth"
     )
 
 

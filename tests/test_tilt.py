@@ -1,5 +1,7 @@
 """Force and energy of one batch: the friction for what their noises have in common."""
 
+from itertools import product
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -74,6 +76,41 @@ def test_on_average_it_is_the_covariance_of_a_batch():
     error = np.hypot(np.std(added), np.std(wanted)) / np.sqrt(len(added))
     assert abs(added.mean() - wanted.mean()) < 4 * error
     assert abs(wanted.mean()) > 20 * error
+
+
+def lopsided(batch_size):
+    """Four examples whose energies are skewed."""
+    return tacthmc.posterior(
+        lambda t: -0.5 * t**2,
+        lambda t, x: -0.5 * (x - t) ** 2 + 0.2 * x * t**3,
+        jnp.array([0.0, 0.3, -1.0, 4.0]),
+        batch_size,
+    )
+
+
+def test_over_all_batches_the_middle_of_the_kick_is_that_of_the_whole_energy():
+    """All 64 batches of three out of four: no chance in it."""
+    model, here, start, rate = lopsided(3), jnp.array(0.7), 0.003, 1e-3
+    rows = jnp.array(list(product(range(4), repeat=3)))
+
+    def mean(potential):
+        return jax.vmap(lambda r: potential.value_and_grad(here, model.data[r]))(rows)
+
+    values, gradients = (np.asarray(x, float) for x in mean(model))
+    found = np.asarray(mean(model.tilted(tilt(start, rate)))[1], float).mean() - gradients.mean()
+    off, force_off = values - values.mean(), gradients - gradients.mean()
+    wanted = (start - rate * values.mean()) * np.mean(off * force_off)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3)
+    # What the batch has in common with its own Δλ would be no small part of it.
+    assert abs(rate * np.mean(off**2 * force_off)) > 0.1 * abs(wanted)
+
+
+def test_two_examples_have_no_third_cumulant():
+    model, here = lopsided(2), jnp.array(0.7)
+    energy, plain = model.value_and_grad(here, model.data[2:])
+    found = model.tilted(tilt(0.003, 1e-4)).value_and_grad(here, model.data[2:])[1]
+    same = model.tilted(tilt(0.003 - 1e-4 * float(energy))).value_and_grad(here, model.data[2:])[1]
+    np.testing.assert_allclose(found - plain, same - plain, rtol=1e-4)
 
 
 def test_a_tilt_is_no_stronger_than_the_noise():
@@ -164,19 +201,23 @@ def test_the_batch_itself_says_where_the_middle_of_the_kick_is():
     batch, lam = model.data[:10], jnp.array(0.5)
     energy = model.value_and_grad(here, batch)[0]
     prior = -float(model.log_prior_at(here))
+    energies, gradients = energies_and_gradients(model, here, jnp.arange(10))
+    squares = (energies - energies.mean()) ** 2
+    third = 200**3 / 10 / 9 / 8 * ((squares - squares.mean()) @ gradients)
     same = model.tilted(tilt(0.01 - 2e-5 * float(energy))).value_and_grad(here, batch)[1]
     found = model.tilted(tilt(0.01, 2e-5)).value_and_grad(here, batch)[1]
-    np.testing.assert_allclose(found, same, rtol=1e-5)
+    np.testing.assert_allclose(found, same + 2e-5 * third, rtol=1e-4)
+    assert np.abs(2e-5 * third) > 1e-2 * np.abs(same)
     # A ξ that does not feel the prior is pushed by the rest.
     split = tacthmc.temper_likelihood(model)
     same = split.tilted(tilt(0.01 - 2e-5 * (float(energy) - prior))).felt(here, batch, None, lam)
     found = split.tilted(tilt(0.01, 2e-5)).felt(here, batch, None, lam)
-    np.testing.assert_allclose(found.gradient, same.gradient, rtol=1e-5)
+    np.testing.assert_allclose(found.gradient, same.gradient + 2e-5 * third, rtol=1e-4)
     # τ is in both, in the energy once more.
     half = tacthmc.tempered(model, 2.0)
     same = half.tilted(tilt(0.01 - 2e-5 * float(energy) / 2)).value_and_grad(here, batch)[1]
     found = half.tilted(tilt(0.01, 2e-5)).value_and_grad(here, batch)[1]
-    np.testing.assert_allclose(found, same, rtol=1e-5)
+    np.testing.assert_allclose(found, same + 2e-5 * third / 8, rtol=1e-4)
 
 
 def leaning(kind):

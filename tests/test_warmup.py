@@ -8,8 +8,9 @@ import pytest
 
 import tacthmc
 from tacthmc.targets import three_gaussians
-from tacthmc.tuning import friction, slope
+from tacthmc.tuning import friction, inertia, slope
 from tacthmc.tuning.heat import share_elsewhere
+from tacthmc.tuning.plateau import Plateau
 from tacthmc.tuning.rounding import rounded
 from tests.budget import assert_mean
 
@@ -81,6 +82,8 @@ def test_everything_chosen_has_a_reason(three):
     assert all(choice.reason for choice in run.tuning.choices)
     assert float(run.sampler.coupling.hottest) >= 2.9
     assert "came back elsewhere" in str(run.tuning)
+    # Noise may differ from mode to mode, and thermostats have to follow.
+    assert run.sampler.thermostat.inertia.steps < 200
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +127,8 @@ def test_mini_batches_and_unequal_units(regression, stored):
     _, mean, covariance = regression
     _, run = stored
     assert run.sampler.frame is not None
+    # One mode: thermostats are slow, so that they do not answer to the noise's skewness.
+    assert run.sampler.thermostat.inertia.steps == inertia.LONGEST
     for i in range(3):
         away = (np.asarray(run.draws[..., i], float) - mean[i]) / np.sqrt(covariance[i, i])
         assert_mean(away, 0.0, 0.1, f"mean of coordinate {i}")
@@ -274,6 +279,18 @@ def test_noise_in_high_dimension_is_not_uneven_by_chance():
 def test_round_posteriors_need_no_frame():
     noise = np.random.default_rng(0).normal(size=(400, 3))
     assert rounded(np.eye(3), noise).frame is None
+
+
+def test_a_frame_by_noise_is_made_of_enough_of_it():
+    """In the frame the variances of 4n draws are even to ±2√(D/4n): here ±14%, a ratio of 1.33."""
+    sds = np.geomspace(1.0, 30.0, 20)
+    flat = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    target = tacthmc.noisy(flat, force=jnp.asarray(sds, jnp.float32))
+    found = Plateau(target, jnp.zeros((4, 20)), 100).better_frame(jax.random.key(0))
+    assert found.frame is not None
+    scale = np.asarray(found.frame.scale, float)
+    within = np.linalg.eigvalsh(scale.T @ np.diag(sds**2) @ scale)
+    assert within[-1] / within[0] < 1.5
 
 
 def test_a_chain_that_wanders_has_not_moved():

@@ -124,8 +124,8 @@ class LossTablePotential(SameBatchPotential):
             felt = -known - scale * jnp.sum(changes)
             if posterior.tilt.prior:
                 felt = felt - prior.astype(felt.dtype)
-            by = posterior.tilt.at(felt)
-            change = leaning(sums(changes, len(changes)), by, len(changes), posterior.num_data)
+            size = len(changes)
+            change = leaning(sums(changes, size), posterior.tilt, felt, size, posterior.num_data)
         whole = known + scale * change
         after = _updated(model, batch, jax.lax.stop_gradient(values), inner)
         return -prior - whole.astype(prior.dtype), after

@@ -98,7 +98,7 @@ class DataPotential(Potential):
             felt = -scale * found[0]
             if self.tilt.prior:
                 felt = felt - prior.astype(felt.dtype)
-            found = leaning(found, self.tilt.at(felt), size, self.num_data)
+            found = leaning(found, self.tilt, felt, size, self.num_data)
         return -prior - scale * found.astype(prior.dtype), model
 
 

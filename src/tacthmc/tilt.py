@@ -41,12 +41,26 @@ that is injected, and settles at z_ξ = c_ξ/T.
 
 **The r_ξ in Δλ** is that in the middle of the kick, r_ξ + ½η_ξ(A′ − λ′Ũ): the one before it still
 knows which way the force will push, has a mean of ½η_ξ(λ′U − A′) given (θ, ξ), and makes a force
-on θ of the size of what is to be cured.
+on θ of the size of what is to be cured. But then Δλ has in it −½η_ξλ′·λ′δU of the batch whose
+covariance it multiplies, and with the energies' third cumulant
+
+.. math:: \kappa_U = \mathrm{E}\,\delta U^3 = \frac{N^3}{n^2}\,\kappa_3(u_i), \qquad
+    \mathrm{E}[\delta U\,\hat c\,] = \mathrm{E}[\delta U^2\,\delta g] = \tfrac13\nabla\kappa_U,
+
+a mean force of −p·⅓∇κ_U is left, p = ½η_ξλ′²/T: with η_ξ(λ′)²v_U = ε, whatever N is, it displaces
+θ by about ε/n in its own units, by more and more standard deviations as N grows. So it is taken
+off, by the energy
+
+.. math:: +\,\tfrac13\,p\,\hat\kappa_U, \qquad
+    \hat\kappa_U = \frac{N^3}{n^2}\,\frac{n}{(n - 1)(n - 2)}\sum_j (u_j - \bar u)^3,
+
+and the mean of the tilted force over batches is g + (Δλ)·c with U for Ũ in Δλ, exactly.
 
 **Assumptions**: batches are drawn independently (with replacement; errors that an epoch takes back
 are no noise of this kind, and are left as they are), and Δλ·sd(δU) ≪ 1: ξ's own friction in a step
-is half the square of that. What is left is of higher order in it, and the tilt is held where it
-would be stronger (``LIMIT``), so that a ξ that is too light does not throw θ out.
+is half the square of that. What is left is of higher order in it, with no mean over r_ξ in the
+next one, and the tilt is held where it would be stronger (``LIMIT``), so that a ξ that is too light
+does not throw θ out.
 
 >>> import jax.numpy as jnp, tacthmc
 >>> from tacthmc.tilt import Tilt
@@ -88,24 +102,36 @@ class Tilt(NamedTuple):
 
 def sums(
     values: Float[Array, " k"], size: int, everywhere: Callable[[Array], Array] = lambda x: x
-) -> Float[Array, " 2"]:
-    """What log likelihoods (or what is left of them) add up to: Σv and ½Σ(v − v̄)².
+) -> Float[Array, " 3"]:
+    """What log likelihoods (or what is left of them) add up to: Σv, ½Σ(v − v̄)² and ⅓Σ(v − v̄)³.
 
     ``everywhere`` adds up over devices, where these are a part of the batch's ``size`` only.
     """
     # Squares of what half precision holds may be more than it does.
     values = values.astype(jnp.promote_types(values.dtype, jnp.float32))
-    mean = jax.lax.stop_gradient(everywhere(jnp.sum(values))) / size
-    return jnp.stack([jnp.sum(values), 0.5 * jnp.sum((values - mean) ** 2)])
+    fixed = jax.lax.stop_gradient(values)
+    mean = everywhere(jnp.sum(fixed)) / size
+    square = everywhere(jnp.sum((fixed - mean) ** 2)) / size
+    away = values - mean
+    # v̄ is held, which takes −s²·Σ(v − v̄), itself zero, off the last one's gradient.
+    cubes = jnp.sum(away**3) / 3 - square * jnp.sum(away)
+    return jnp.stack([jnp.sum(values), 0.5 * jnp.sum(away**2), cubes])
 
 
-def leaning(sums: Float[Array, " 2"], by: Scalar, size: int, num_data: int) -> Scalar:
-    """Σv of a batch, less Δλ·N/(n − 1)·½Σ(v − v̄)²: its energy −(N/n)·Σv, tilted."""
-    total, spread = sums
+def leaning(
+    sums: Float[Array, " 3"], tilt: Tilt, energy: Scalar, size: int, num_data: int
+) -> Scalar:
+    """Σv of a batch, as that whose energy −(N/n)·Σv is tilted; ``energy`` is what ξ feels."""
+    total, spread, cubes = sums
     if size == 1:
         # One example has no spread to see.
         return total
     noise = num_data * jnp.sqrt(2 * jax.lax.stop_gradient(spread) / (size - 1) / size)
-    by = by.astype(total.dtype)
-    held = by / jnp.maximum(1, jnp.abs(by) * noise / LIMIT)
-    return total - (num_data / (size - 1)) * held * spread
+    by = tilt.at(energy).astype(total.dtype)
+    held = 1 / jnp.maximum(1, jnp.abs(by) * noise / LIMIT)
+    first = (num_data / (size - 1)) * by * spread
+    if size == 2:
+        return total - held * first
+    per_energy = tilt.per_energy.astype(total.dtype)
+    second = num_data / (size - 1) * num_data / (size - 2) * per_energy * cubes
+    return total - held * (first - second)

@@ -62,9 +62,11 @@ def force_noise(gradients: Float[np.ndarray, "n d"]) -> Noise:
     mean = float(np.mean(centred**2)) * len(centred) / (len(centred) - 1)
     if not mean > 0:
         return Noise(0.0, 0.0)
-    # The right singular vectors of a short, wide matrix by way of its small Gram matrix.
-    weights = np.linalg.eigh(first @ first.T)[1][:, -1]
-    direction = first.T @ weights
+    # The first right singular vector, by way of the smaller Gram matrix.
+    if first.shape[0] < first.shape[1]:
+        direction = first.T @ np.linalg.eigh(first @ first.T)[1][:, -1]
+    else:
+        direction = np.linalg.eigh(first.T @ first)[1][:, -1]
     direction /= np.linalg.norm(direction)
     top = float(np.var(second @ direction, ddof=1))
     # Two standard errors of a variance are no excess.

@@ -9,16 +9,17 @@ from jaxtyping import Float
 
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.frame import Frame, FramedPotential
-from tacthmc.positions import flatten, scalar_dtype
+from tacthmc.positions import dimension, flatten, scalar_dtype
 from tacthmc.potential import Potential
 from tacthmc.tuning import friction
 from tacthmc.tuning.bursts import Burst, Bursts, estimates, stacked
 from tacthmc.tuning.choices import TuningError
-from tacthmc.tuning.rounding import Rounded, curvatures, relaxation, rounded
+from tacthmc.tuning.rounding import DENSE, Rounded, curvatures, relaxation, rounded
 from tacthmc.tuning.settle import curvature_at, settle
 
-PLACES, BATCHES = 4, 128
-"""Chains at whose positions the force's noise is measured, and batches at each."""
+PLACES, BATCHES, MANY = 4, 128, 1024
+"""Chains at whose positions the force's noise is measured, and batches at each: many for a
+frame, since n draws in D dimensions look uneven by ±2√(D/n) by chance alone."""
 FRAMES = 4
 """Frames tried one after the other, each from where the last one led."""
 FASTER = 0.7
@@ -100,7 +101,8 @@ class Plateau:
         """The frame that curvature and noise at the chains' positions ask for."""
         first, second = jax.random.split(key)
         places = self.outside(self.positions)
-        gradients = self._noise(first, self.potential, places)
+        batches = MANY if dimension(self.like) <= DENSE else BATCHES
+        gradients = self._noise(first, self.potential, places, batches)
         dtype = scalar_dtype(self.like)
         return rounded(curvatures(second, self.potential, places), gradients, dtype)
 
@@ -193,16 +195,16 @@ class Plateau:
         return worst, where
 
     def _noise(
-        self, key: PRNGKey, potential: Potential, positions: Position
+        self, key: PRNGKey, potential: Potential, positions: Position, batches: int = BATCHES
     ) -> Float[np.ndarray, "n d"]:
         """Gradients less their mean, place by place."""
         found = []
         for place in range(min(PLACES, self.bursts.chains)):
             same = jax.tree.map(
-                lambda x, i=place: jnp.broadcast_to(x[i], (BATCHES, *x[i].shape)), positions
+                lambda x, i=place: jnp.broadcast_to(x[i], (batches, *x[i].shape)), positions
             )
             now = jax.random.fold_in(key, place)
             gradients = np.asarray(estimates(now, potential, same, jnp.ones(()))[1], float)
             found.append(gradients - gradients.mean(axis=0))
-            self.bursts.gradients += BATCHES
+            self.bursts.gradients += batches
         return np.concatenate(found)

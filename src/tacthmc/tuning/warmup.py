@@ -25,6 +25,7 @@ from tacthmc.tuning import slope
 from tacthmc.tuning.bursts import Burst, quiet_run
 from tacthmc.tuning.choices import Choice, Tuning, TuningError, shown
 from tacthmc.tuning.heat import Heat, ladder
+from tacthmc.tuning.inertia import thermostat_steps
 from tacthmc.tuning.plateau import Plateau
 from tacthmc.tuning.untuned import Untuned
 
@@ -36,7 +37,6 @@ TRIAL_BURSTS = 10
 XI_NOISE = 0.1
 BREATHES = 0.8
 """θ widens with ξ where that makes ξ's way so much shorter."""
-SHORTEST_INERTIA, LONGEST_INERTIA = 50.0, 1000.0
 LONGEST_IDLE = 20.0
 """ξ's way in standard deviations of the energy where heat is of no use: some thousand steps."""
 NOISY, LARGEST_DIAGONAL = 0.1, 256
@@ -190,6 +190,8 @@ class _Way(NamedTuple):
     why: str
     middle: Position
     """The plateau's mean, of θ."""
+    far: bool
+    """Whether it takes chains elsewhere, or was asked for."""
 
 
 class _Theta(NamedTuple):
@@ -230,7 +232,7 @@ def _way(key: PRNGKey, plateau: Plateau, heat: Heat, notes: _Notes) -> _Way:
     inside = unflatten(jnp.asarray(mean, scalar_dtype(plateau.like)), plateau.like)
     middle = inside if heat.frame is None else heat.frame.outward(inside)
     if heat.given:
-        return _Way(seen, float(notes.fixed["coupling"].hottest), "given", middle)
+        return _Way(seen, float(notes.fixed["coupling"].hottest), "given", middle, True)
     hottest, why = heat.hottest
     if not heat.useful and (near := seen.within(LONGEST_IDLE)) < hottest:
         hottest = near
@@ -238,7 +240,7 @@ def _way(key: PRNGKey, plateau: Plateau, heat: Heat, notes: _Notes) -> _Way:
             f", and to be hotter would take ξ more than {LONGEST_IDLE:g} standard deviations of"
             " the energy"
         )
-    return _Way(seen.up_to(hottest), hottest, why, middle)
+    return _Way(seen.up_to(hottest), hottest, why, middle, heat.useful)
 
 
 def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, way: _Way, notes: _Notes) -> _Theta:
@@ -292,13 +294,14 @@ def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
     )
     size = dimension(plateau.like)
     own = theta.noisy and size <= LARGEST_DIAGONAL
-    inertia = 4 / ((1 if own else size) * theta.friction**2)
-    inertia = float(np.clip(inertia, SHORTEST_INERTIA, LONGEST_INERTIA))
+    inertia, why = thermostat_steps(
+        theta.friction, 1 if own else size, noisy=theta.noisy, far=way.far
+    )
     thermostat = notes.choose(
         "thermostat",
         DiagonalThermostat(steps=inertia) if own else ScalarThermostat(steps=inertia),
         ("noise need not be alike in all coordinates; " if own else "")
-        + f"Γ = {inertia:.3g} steps: adapts fast, fluctuates less than the friction"
+        + f"Γ = {inertia:.3g} steps: {why}, fluctuates less than the friction"
         f" {theta.friction:.3g}",
     )
     every = notes.choose(
