@@ -62,6 +62,8 @@ def main() -> None:
     parser.add_argument("--centre", action="store_true", help="θ widens with ξ")
     parser.add_argument("--table", action="store_true", help="keep each example's last loss")
     parser.add_argument("--skip-sgnht", action="store_true")
+    parser.add_argument("--skip-tact", action="store_true")
+    parser.add_argument("--marks", type=int, nargs="*", default=[], help="epochs, scores at each")
     parser.add_argument("--compute", default="tf32")
     parser.add_argument("--limit", type=int, default=None)
     args = parser.parse_args()
@@ -126,13 +128,15 @@ def main() -> None:
         )
         moves = {"sweep_epochs": motion} if args.sweep else {"xi_step_size": motion}
         about.append({"hottest": hottest, **moves, "seed": seed})
-    groups.append(("tact", tempered, samplers, about))
+    if not args.skip_tact:
+        groups.append(("tact", tempered, samplers, about))
     after = args.epochs - args.burn
     for name, potential, samplers, about in groups:
         begun = time.perf_counter()
         chosen = np.array([row["seed"] for row in about])
         where = jax.tree.map(lambda x, c=chosen: x[c], burnt.state.position)
         live = predict.Predictive(model, fitting.test[0], per_chain=True)
+        marks = Marks(live, name, about, found, [mark * epoch for mark in args.marks], epoch)
         run = tacthmc.sample(
             jax.random.key(1),
             samplers,
@@ -142,7 +146,7 @@ def main() -> None:
             num_warmup=0,
             init_per_chain=True,
             keep="nothing",
-            callbacks=[live],
+            callbacks=[live, marks],
         )
         seconds = time.perf_counter() - begun
         chains = live.chains
@@ -152,7 +156,7 @@ def main() -> None:
             row["seconds"] = round(seconds / len(about), 1)
             file["rows"].append(row)
             print(json.dumps(row), flush=True)
-        file["rows"] += pooled(name, about, chains, found)
+        file["rows"] += marks.rows + pooled(name, about, chains, found)
         args.out.write_text(json.dumps(file, indent=1))
 
 
@@ -182,6 +186,39 @@ def pooled(
             scores = {k: float(v) for k, v in every.scores(found.test_labels)._asdict().items()}
             rows.append({"method": f"{name}, pooled", **setting, "draws": every.weight} | scores)
     return rows
+
+
+class Marks:
+    """The scores on the way: whether one chain gets with time to where several are together."""
+
+    def __init__(
+        self,
+        live: predict.Predictive,
+        name: str,
+        about: list[dict[str, Any]],
+        found: data.ImageSet,
+        steps: list[int],
+        epoch: int,
+    ):
+        """At the first chunk's end from each of ``steps`` on."""
+        self._live, self._name, self._about, self._found = live, name, about, found
+        self._steps, self._epoch = sorted(steps), epoch
+        self.rows: list[dict[str, Any]] = []
+
+    def __call__(self, snapshot: tacthmc.Snapshot) -> None:
+        """Look whether it is time."""
+        if not self._steps or snapshot.step < self._steps[0]:
+            return
+        self._steps = [step for step in self._steps if step > snapshot.step]
+        at = {"after_epochs": round(snapshot.step / self._epoch, 1)}
+        chains, labels = self._live.chains, self._found.test_labels
+        for chain, row in enumerate(self._about):
+            if chain in chains:
+                scores = chains[chain].scores(labels)
+                row = {"method": self._name, **row, **at, "draws": chains[chain].weight}
+                self.rows.append(row | {k: float(v) for k, v in scores._asdict().items()})
+        for row in pooled(self._name, self._about, chains, self._found):
+            self.rows.append(row | at)
 
 
 def after_rest(run: Any, chain: int, row: dict[str, Any], rest: float) -> dict[str, Any]:
