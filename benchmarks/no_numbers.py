@@ -179,7 +179,7 @@ def reference(num_data: int) -> dict[str, list[float]]:
         p = 1 / (1 + np.exp(-x @ mode))
         curvature = (x * (p * (1 - p))[:, None]).T @ x + np.eye(len(mode)) / 4
         mode -= np.linalg.solve(curvature, x.T @ (p - y) + mode / 4)
-    # A little wider, so that weights are bounded.
+    # A little wider, so that weights vary little as far as draws reach.
     root = 1.05 * np.linalg.cholesky(np.linalg.inv(curvature))
     pairs = 400_000_000 // num_data if num_data <= 10_000 else 10_000
     one = np.random.default_rng(0).normal(size=(pairs, len(mode)))

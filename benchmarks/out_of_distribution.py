@@ -5,8 +5,9 @@
 A network is fitted to one data set, by Adam (its last iterate) and by SGNHT and TACT-HMC (one draw
 an epoch after the burn-in, averaged), and asked about test images of its own kind and of another:
 Fashion-MNIST against emnist47 and back (the MLP), CIFAR-10 against itself corrupted (the CNN).
-Numbers are the paper's 7-tuples for these networks. TACT-HMC's ξ is held for the burn-in and then
-led, with rests of three quarters of a period.
+Step sizes and noise are those of the paper's 7-tuples for these networks, thermostats this
+library's. TACT-HMC's ξ is held for the burn-in and then led up to T = 2 and back every 12 epochs,
+with rests of three quarters of that.
 """
 
 import argparse

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import tacthmc
+from tacthmc.tilt import Tilt
 from tests.table import same
 
 KEY = jax.random.key(2)
@@ -86,6 +88,20 @@ def test_a_batch_is_spread_out(alone):
     wanted = jax.sharding.PartitionSpec("chains", "batch")
     assert wanted in [getattr(sharding, "spec", None) for sharding in seen]
     alike(spread, alone[1])
+
+
+def test_a_tilt_sees_the_whole_batch():
+    """Spread and skewness are those of all examples, not of a device's own."""
+    tilt = Tilt(jnp.asarray(1e-3), jnp.asarray(1e-5))
+    potential, here = resident("replacement").tilted(tilt), jnp.array([0.3, -0.2])
+    batch = jnp.asarray(DATA[:8])
+    found = eqx.filter_jit(potential.value_and_grad)(here, batch)
+    with jax.set_mesh(jax.make_mesh((8,), ("batch",))):
+        spread = eqx.filter_jit(potential.value_and_grad)(here, batch)
+    plain = resident("replacement").value_and_grad(here, batch)
+    for one, other, without in zip(found, spread, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+        assert np.all(np.abs(np.asarray(one) - np.asarray(without)) > 1e-3 * np.abs(without))
 
 
 def test_company_changes_nothing(alone):

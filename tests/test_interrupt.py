@@ -85,21 +85,19 @@ def test_twice(tmp_path):
 
 
 def test_a_second_one_is_heard_within_a_chunk():
-    """The wait for a long chunk can be broken off."""
+    """The wait for a long chunk can be broken off, where a first one would end it after that."""
     # In a process of its own: a signal that comes late must not end the tests.
     code = """if True:
         import os, signal, threading, time, jax, jax.numpy as jnp, tacthmc
         import tests.test_interrupt as here
-        sent, chunks = [], []
         def send():
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.1)
-            sent.append(time.perf_counter())
-            os.kill(os.getpid(), signal.SIGINT)
+            # Signals that come while a chunk is being started count as one, hence many.
+            while True:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.1)
         def interrupt(snapshot):
-            # Both come while the next chunk, as long as this one was, is being waited for.
-            chunks.append(snapshot.seconds)
-            threading.Timer(0.2, send).start()
+            # All come while the next chunk, as long as this one was, is being waited for.
+            threading.Thread(target=send, daemon=True).start()
         slow = tacthmc.sgnht(0.05, keep_every=20_000_000)
         start = jnp.zeros(3)
         try:
@@ -107,14 +105,15 @@ def test_a_second_one_is_heard_within_a_chunk():
                 jax.random.key(0), slow, here.TARGET, start, 10**9, 2, callbacks=[interrupt]
             )
         except KeyboardInterrupt:
-            print(len(chunks), chunks[0], time.perf_counter() - sent[0], flush=True)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            print("heard", flush=True)
         os._exit(0)  # the chunk under way is not waited for
     """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    chunks, chunk_seconds, heard_after = map(float, done.stdout.split())
-    assert chunks == 1
-    assert heard_after < chunk_seconds / 2
+    assert done.stdout == "heard\n"
+    assert "Ctrl-C again stops now" in done.stderr
 
 
 def test_terminated(tmp_path):

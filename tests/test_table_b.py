@@ -271,6 +271,11 @@ def test_the_table_has_mean_and_deviation_over_seeds():
     assert against(alone, found[0], "accuracy") == "ahead, one seed"
     assert against(alone, found[1], "log_loss") == "behind, one seed"
     assert reached(alone) == "70.00: reached"
+    assert against(alone, alone, "ece") == "level, one seed"
+    (rest,) = entries_b([made("tact", 0, 0.6, paper_accuracy=0.7, finished=False)])
+    assert reached(rest) == "70.00: not reached so far"
+    (other,) = entries_b([made("tact", 0, 0.8, paper_accuracy=0.7, task="mlp", data="emnist47")])
+    assert reached(other) == "70.00 on other data"
     tex = latex_b(found)
     assert "72.00$\\,\\pm\\,$2.00 (no round trip: SGNHT) & 0.2800$\\,\\pm\\,$0.0200" in tex
     assert tex.count("\\begin{tabular}") == tex.count("\\end{tabular}") == 1

@@ -97,10 +97,12 @@ def test_over_all_batches_the_middle_of_the_kick_is_that_of_the_whole_energy():
         return jax.vmap(lambda r: potential.value_and_grad(here, model.data[r]))(rows)
 
     values, gradients = (np.asarray(x, float) for x in mean(model))
-    found = np.asarray(mean(model.tilted(tilt(start, rate)))[1], float).mean() - gradients.mean()
+    felt, pushed = (np.asarray(x, float) for x in mean(model.tilted(tilt(start, rate))))
     off, force_off = values - values.mean(), gradients - gradients.mean()
-    wanted = (start - rate * values.mean()) * np.mean(off * force_off)
-    np.testing.assert_allclose(found, wanted, rtol=1e-3)
+    by = start - rate * values.mean()
+    wanted = by * np.mean(off * force_off)
+    np.testing.assert_allclose(pushed.mean() - gradients.mean(), wanted, rtol=1e-3)
+    np.testing.assert_allclose(felt.mean() - values.mean(), 0.5 * by * np.mean(off**2), rtol=1e-3)
     # What the batch has in common with its own Δλ would be no small part of it.
     assert abs(rate * np.mean(off**2 * force_off)) > 0.1 * abs(wanted)
 
@@ -122,6 +124,13 @@ def test_a_tilt_is_no_stronger_than_the_noise():
     np.testing.assert_allclose(added[0], added[1], rtol=1e-4)
     most = 200 / np.sqrt(10) * gradients.std(ddof=1)
     assert 0.1 * most < abs(float(added[0][0])) <= 1.001 * most
+    # Nor what it takes off for the batch's own part in a Δλ that happens to be 0.
+    energy = float(model.value_and_grad(here, batch)[0])
+    own = [
+        model.tilted(tilt(p * energy, p)).value_and_grad(here, batch)[1] - plain for p in (1.0, 9.0)
+    ]
+    np.testing.assert_allclose(own[0], own[1], rtol=1e-2)
+    assert abs(float(own[0][0])) <= 3 * most
 
 
 def test_one_example_epochs_and_centres_are_left_alone():

@@ -81,8 +81,8 @@ def sum_over_examples(
     ``everywhere`` adds up a number of the examples at hand to that of all.
 
     On a mesh of the ``batch`` axis alone each device adds up its own examples and they exchange
-    a number or two, and one gradient. (Left to the compiler, a network's gradient takes twice as
-    long on two cores as on one.) On other meshes the compiler does the spreading.
+    some numbers (with a tilt five), and one gradient. (Left to the compiler, a network's gradient
+    takes twice as long on two cores as on one.) On other meshes the compiler does the spreading.
     """
     size = jax.tree.leaves(batch)[0].shape[0]
     mesh = jax.sharding.get_abstract_mesh()

@@ -47,20 +47,22 @@ covariance it multiplies, and with the energies' third cumulant
 .. math:: \kappa_U = \mathrm{E}\,\delta U^3 = \frac{N^3}{n^2}\,\kappa_3(u_i), \qquad
     \mathrm{E}[\delta U\,\hat c\,] = \mathrm{E}[\delta U^2\,\delta g] = \tfrac13\nabla\kappa_U,
 
-a mean force of −p·⅓∇κ_U is left, p = ½η_ξλ′²/T: with η_ξ(λ′)²v_U = ε, whatever N is, it displaces
-θ by about ε/n in its own units, by more and more standard deviations as N grows. So it is taken
-off, by the energy
+−p·⅓∇κ_U of the mean gradient is left, p = ½η_ξλ′²/T: with η_ξ(λ′)²v_U = ε, whatever N is, it
+displaces θ by about ε/n in its own units, by more and more standard deviations as N grows. So it is
+taken off, by the energy
 
 .. math:: +\,\tfrac13\,p\,\hat\kappa_U, \qquad
     \hat\kappa_U = \frac{N^3}{n^2}\,\frac{n}{(n - 1)(n - 2)}\sum_j (u_j - \bar u)^3,
 
-and the mean of the tilted force over batches is g + (Δλ)·c with U for Ũ in Δλ, exactly.
+and of what ξ feels, where E[δU·v̂_U] = κ_U leaves −½pκ_U, by ⅙pκ̂_U more whose gradient is not
+taken. Over batches the means of tilted gradient and energy are then g + Δλ·c and U + ½Δλ·v_U with U
+for Ũ in Δλ, exactly.
 
 **Assumptions**: batches are drawn independently (with replacement; errors that an epoch takes back
 are no noise of this kind, and are left as they are), and Δλ·sd(δU) ≪ 1: ξ's own friction in a step
 is half the square of that. What is left is of higher order in it, with no mean over r_ξ in the
-next one, and the tilt is held where it would be stronger (``LIMIT``), so that a ξ that is too light
-does not throw θ out.
+next one, and the tilt is held where it, or what the batch itself has to do with it, p·v̂_U, would be
+stronger (``LIMIT``), so that a ξ that is too light does not throw θ out.
 
 >>> import jax.numpy as jnp, tacthmc
 >>> from tacthmc.tilt import Tilt
@@ -128,10 +130,13 @@ def leaning(
         return total
     noise = num_data * jnp.sqrt(2 * jax.lax.stop_gradient(spread) / (size - 1) / size)
     by = tilt.at(energy).astype(total.dtype)
-    held = 1 / jnp.maximum(1, jnp.abs(by) * noise / LIMIT)
+    per_energy = tilt.per_energy.astype(total.dtype)
+    strength = jnp.maximum(jnp.abs(by), jnp.abs(per_energy) * noise) * noise
+    held = 1 / jnp.maximum(1, strength / LIMIT)
     first = (num_data / (size - 1)) * by * spread
     if size == 2:
         return total - held * first
-    per_energy = tilt.per_energy.astype(total.dtype)
     second = num_data / (size - 1) * num_data / (size - 2) * per_energy * cubes
+    # ξ feels half as much again as θ does.
+    second = second + 0.5 * jax.lax.stop_gradient(second)
     return total - held * (first - second)

@@ -8,6 +8,7 @@ import numpy as np
 from tacthmc.studies.study import Table
 from tacthmc.table1.paper import TITLES
 from tacthmc.table1.summary import Entry, commands
+from tacthmc.tasks import TASKS
 
 SCORES = {
     "accuracy": ("accuracy, %", 2, 100),
@@ -18,20 +19,23 @@ SCORES = {
 
 VERDICT = (
     "A method is better than another where their means differ by more than √(sd² + sd²), the"
-    " standard deviation of the difference between one run of each."
+    " standard deviation of the difference between one run of each. Of one seed it is only said"
+    " which mean is ahead."
 )
 
 RIVALS = "TACT-HMC beside the paper's accuracy, and against the best of the others in each score:"
 
 
 def reached(entry: Entry) -> str:
-    """The paper's accuracy, and whether ours is as high."""
+    """The paper's accuracy, and whether ours is as high; on the paper's data, and finished."""
     paper, mean = entry.paper, entry.mean("accuracy")
     if paper is None:
         return "–"
-    return (
-        f"{100 * paper:.2f}: {'reached' if mean is not None and mean >= paper else 'not reached'}"
-    )
+    if not entry.data.startswith(TASKS[entry.task].data[0]):
+        return f"{100 * paper:.2f} on other data"
+    as_high = mean is not None and mean >= paper
+    so_far = "" if all(record["finished"] for record in entry.records) else " so far"
+    return f"{100 * paper:.2f}: {'reached' if as_high else 'not reached'}{so_far}"
 
 
 def against(one: Entry, other: Entry, score: str) -> str:
@@ -40,7 +44,7 @@ def against(one: Entry, other: Entry, score: str) -> str:
     (a, b), few = (x.mean() for x in pairs), min(map(len, pairs)) < 2
     gain = a - b if score == "accuracy" else b - a
     if few:
-        return f"{'ahead' if gain > 0 else 'behind'}, one seed"
+        return f"{'ahead' if gain > 0 else 'level' if gain == 0 else 'behind'}, one seed"
     if abs(gain) <= np.sqrt(sum(x.var(ddof=1) for x in pairs)):
         return "no difference"
     return "better" if gain > 0 else "worse"
@@ -75,5 +79,5 @@ def _against_best(ours: Entry, others: Sequence[Entry], score: str) -> str:
 
 def made_by(found: Sequence[Entry]) -> str:
     """The commands that remake these cells."""
-    lines = "\n".join(commands(found))
+    lines = "\n".join(commands(found)) or "# by calls from Python, which record no command"
     return f"Made by:\n\n```sh\n{lines}\n```"

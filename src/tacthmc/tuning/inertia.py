@@ -19,6 +19,9 @@ variance of an example's gradient, so that this displaces θ by about 1/(nzΓ) i
 whatever N is: by more and more standard deviations as N grows. (It is 0.07 of them for a logistic
 regression with N = 10⁵, n = 100, Γ = 64, and not to be seen with Γ = 1,000.)
 
+One that many coordinates share answers to the mean over j of E[r_i r_j²] in the same way. That
+is less where they are independent, and no less where one skewed number moves them all.
+
 **What a slow one costs.** It takes zΓ steps to settle. Where chains go from mode to mode, and up
 and down in temperature, noise differs and the friction has to follow; where they stay in one mode
 it is nearly the same everywhere, and nothing is lost.
