@@ -121,9 +121,7 @@ class LossTablePotential(SameBatchPotential):
         if posterior.tilt is None:
             change = jnp.sum(changes)
         else:
-            felt = -known - scale * jnp.sum(changes)
-            if posterior.tilt.prior:
-                felt = felt - prior.astype(felt.dtype)
+            felt = posterior.tilt.felt(-known - scale * jnp.sum(changes), prior)
             size = len(changes)
             change = leaning(sums(changes, size), posterior.tilt, felt, size, posterior.num_data)
         whole = known + scale * change

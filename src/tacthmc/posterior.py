@@ -95,9 +95,7 @@ class DataPotential(Potential):
             found = added(likelihoods, lambda number: number)
         scale = self.num_data / size
         if self.tilt is not None:
-            felt = -scale * found[0]
-            if self.tilt.prior:
-                felt = felt - prior.astype(felt.dtype)
+            felt = self.tilt.felt(-scale * found[0], prior)
             found = leaning(found, self.tilt, felt, size, self.num_data)
         return -prior - scale * found.astype(prior.dtype), model
 

@@ -96,6 +96,10 @@ class Tilt(NamedTuple):
     prior: bool = True
     """Whether ξ feels the prior's energy too."""
 
+    def felt(self, energy: Scalar, log_prior: Scalar) -> Scalar:
+        """What ξ feels of a likelihood's energy and a prior."""
+        return energy - log_prior.astype(energy.dtype) if self.prior else energy
+
     def at(self, energy: Scalar) -> Scalar:
         """Δλ = start − per_energy·Ũ."""
         energy = jax.lax.stop_gradient(energy)

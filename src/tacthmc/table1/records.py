@@ -33,10 +33,11 @@ def records(running: Running, data: ImageSet, command: str) -> list[Record]:
     labels = program.host_labels
     last = _last_iterates(program, running.chains) if _is_optimiser(program) else []
     common = _common(running, data, command)
-    # Of hundreds of searched chains only what led to a choice is kept.
+    # Of hundreds of searched chains, and of several that are judged together, the end is enough.
     stage = program.group.stage
     searched = stage is not None and stage.name == "search"
-    points = tally.curve[-1:] if searched else tally.curve
+    short = searched or len(program.group.members) < len(program.group.cells)
+    points = tally.curve[-1:] if short else tally.curve
     found = []
     for members in program.group.members:
         sound = [chain for chain in members if not tally.diverged[chain]]
