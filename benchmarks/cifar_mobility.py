@@ -15,6 +15,7 @@ import json
 import platform
 import sys
 import time
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,7 @@ def main() -> None:
         where = jax.tree.map(lambda x, c=chosen: x[c], burnt.state.position)
         live = predict.Predictive(model, fitting.test[0], per_chain=True)
         marks = Marks(live, name, about, found, [mark * epoch for mark in args.marks], epoch)
+        marks.save = lambda rows: write(args.out, file, rows)
         run = tacthmc.sample(
             jax.random.key(1),
             samplers,
@@ -157,7 +159,12 @@ def main() -> None:
             file["rows"].append(row)
             print(json.dumps(row), flush=True)
         file["rows"] += marks.rows + pooled(name, about, chains, found)
-        args.out.write_text(json.dumps(file, indent=1))
+        write(args.out, file, [])
+
+
+def write(out: Path, file: dict[str, Any], more: list[dict[str, Any]]) -> None:
+    """What there is, and rows on the way: a run that is ended early leaves them."""
+    out.write_text(json.dumps({**file, "rows": file["rows"] + more}, indent=1))
 
 
 def _free(xi_step_size: float) -> dict[str, Any]:
@@ -204,6 +211,7 @@ class Marks:
         self._live, self._name, self._about, self._found = live, name, about, found
         self._steps, self._epoch = sorted(steps), epoch
         self.rows: list[dict[str, Any]] = []
+        self.save: Callable[[list[dict[str, Any]]], None] = lambda rows: None
 
     def __call__(self, snapshot: tacthmc.Snapshot) -> None:
         """Look whether it is time."""
@@ -219,6 +227,7 @@ class Marks:
                 self.rows.append(row | {k: float(v) for k, v in scores._asdict().items()})
         for row in pooled(self._name, self._about, chains, self._found):
             self.rows.append(row | at)
+        self.save(self.rows)
 
 
 def after_rest(run: Any, chain: int, row: dict[str, Any], rest: float) -> dict[str, Any]:
