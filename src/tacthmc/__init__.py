@@ -25,6 +25,7 @@ from tacthmc.integrator import Euler as Euler
 from tacthmc.integrator import Splitting as Splitting
 from tacthmc.label_noise import label_noise as label_noise
 from tacthmc.loss_table import loss_table as loss_table
+from tacthmc.low_rank import LowRank as LowRank
 from tacthmc.matrix_thermostat import MatrixThermostat as MatrixThermostat
 from tacthmc.modes import find_modes as find_modes
 from tacthmc.noise import measure_noise as measure_noise

@@ -12,16 +12,19 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, DTypeLike, Float
 
 from tacthmc import checks
 from tacthmc._typing import Batch, Position, Scalar
+from tacthmc.low_rank import LowRank
 from tacthmc.positions import flatten, scalar_dtype, unflatten
 from tacthmc.potential import Potential, SameBatchPotential
 
 
 class Frame(eqx.Module):
-    """θ = b + Aφ, both of the position's shape; A is a vector (diagonal) or a matrix.
+    """θ = b + Aφ, both of the position's shape.
+
+    A is a vector (diagonal), a matrix, or in high dimension a :class:`tacthmc.LowRank`.
 
     >>> import jax.numpy as jnp
     >>> frame = Frame(jnp.array([2.0, 0.5]), shift=jnp.array([1.0, 1.0]))
@@ -29,12 +32,17 @@ class Frame(eqx.Module):
     ([3.0, 2.0], [1.0, 2.0])
     """
 
-    scale: Float[Array, " d"] | Float[Array, "d d"]
-    inverse: Float[Array, " d"] | Float[Array, "d d"]
+    scale: Float[Array, " d"] | Float[Array, "d d"] | LowRank
+    inverse: Float[Array, " d"] | Float[Array, "d d"] | None
+    """None where the scale has one of its own."""
     shift: Float[Array, " d"]
 
     def __init__(self, scale: Any, shift: Any = None):
         """A as ``scale``, b as ``shift`` (zero by default), in the order of the leaves."""
+        if isinstance(scale, LowRank):
+            self.scale, self.inverse = scale, None
+            self.shift = _shift(shift, scale.directions.shape[1], scale.directions.dtype)
+            return
         scale = jnp.asarray(scale)
         if not jnp.issubdtype(scale.dtype, jnp.floating):
             scale = scale.astype(float)
@@ -53,10 +61,7 @@ class Frame(eqx.Module):
         else:
             self.inverse = 1 / scale if scale.ndim == 1 else jnp.linalg.inv(scale)
         self.scale = scale
-        shift = jnp.zeros(scale.shape[0], scale.dtype) if shift is None else jnp.asarray(shift)
-        if shift.shape != (scale.shape[0],):
-            raise ValueError(f"shift must have shape ({scale.shape[0]},); got {shift.shape}")
-        self.shift = shift
+        self.shift = _shift(shift, scale.shape[0], scale.dtype)
 
     def outward(self, position: Position) -> Position:
         """θ from φ."""
@@ -68,7 +73,9 @@ class Frame(eqx.Module):
         """φ from θ."""
         vector = flatten(position, scalar_dtype(position))
         self._check(vector)
-        return unflatten(_applied(self.inverse, vector - self.shift.astype(vector.dtype)), position)
+        back = self.scale.inverse if isinstance(self.scale, LowRank) else self.inverse
+        assert back is not None
+        return unflatten(_applied(back, vector - self.shift.astype(vector.dtype)), position)
 
     def _check(self, vector: Array) -> None:
         if vector.shape != self.shift.shape:
@@ -100,7 +107,16 @@ class FramedPotential(SameBatchPotential):
         return self.inner.energy_parts(self.frame.outward(position))
 
 
-def _applied(scale: Array, vector: Array) -> Array:
+def _shift(shift: Any, size: int, dtype: DTypeLike) -> Array:
+    shift = jnp.zeros(size, dtype) if shift is None else jnp.asarray(shift)
+    if shift.shape != (size,):
+        raise ValueError(f"shift must have shape ({size},); got {shift.shape}")
+    return shift
+
+
+def _applied(scale: Array | LowRank, vector: Array) -> Array:
+    if isinstance(scale, LowRank):
+        return scale(vector)
     scale = scale.astype(vector.dtype)
     if scale.ndim == 1:
         return scale * vector

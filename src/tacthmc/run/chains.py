@@ -12,6 +12,7 @@ from jaxtyping import Array
 from tacthmc._typing import Position
 from tacthmc.devices import arranged
 from tacthmc.keys import chain_keys
+from tacthmc.low_rank import has_low_rank
 from tacthmc.positions import dimension
 from tacthmc.potential import Potential
 from tacthmc.run.chunk import (
@@ -75,7 +76,9 @@ def start_chains(
     return chains, arranged(steps, spmd)
 
 
-def _in_turn(potential: Potential, chains: Chain, feed: Any, fed_per_chain: bool) -> bool:
+def _in_turn(
+    sampler: Sampler, potential: Potential, chains: Chain, feed: Any, fed_per_chain: bool
+) -> bool:
     """Whether a device takes its chains one after the other."""
 
     def one(tree: Any, axes: int) -> Any:
@@ -84,6 +87,9 @@ def _in_turn(potential: Potential, chains: Chain, feed: Any, fed_per_chain: bool
     state, numbers = chains.state, dimension(chains.state.position)
     if jax.default_backend() != "cpu" or numbers < LARGE * jax.tree.leaves(state)[0].shape[0]:
         return False
+    if has_low_rank((sampler, potential)):
+        # Thin products of several vectors take XLA ten times as long as those of each.
+        return True
     data = jax.tree.map(
         lambda axis, part: one(part, 0 if axis is None else 1),
         potential.data_axes,
@@ -126,7 +132,7 @@ def run_chunk(
         in_axes=(None, axis, 0, 0, axes, 0 if fed_per_chain else None),
         out_axes=(axes, 0, 0),
         spmd=spmd,
-        in_turn=_in_turn(potential, chains, feed, fed_per_chain),
+        in_turn=_in_turn(sampler, potential, chains, feed, fed_per_chain),
     )
 
     def interval(i: Array, chains: Chain) -> tuple[Chain, Row, Kept]:

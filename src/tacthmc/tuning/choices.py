@@ -70,10 +70,15 @@ class Tuning:
 
 
 def shown(value: Any) -> str:
-    """A value in a table: numbers to three digits, the names of parts."""
+    """A value in a table: numbers to three digits, the names of parts.
+
+    >>> import numpy as np, tacthmc
+    >>> shown(0.12345), shown(np.zeros(3)), shown(tacthmc.ScalarThermostat())
+    ('0.123', 'array of shape (3,)', 'ScalarThermostat')
+    """
     if isinstance(value, float):
         return f"{value:.3g}"
-    if hasattr(value, "shape"):
+    if isinstance(getattr(value, "shape", None), tuple):
         return f"array of shape {value.shape}"
     return str(plain(value))
 

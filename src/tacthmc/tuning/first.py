@@ -7,10 +7,8 @@ from tacthmc._typing import Position, PRNGKey
 from tacthmc.family import Langevin
 from tacthmc.potential import Potential
 from tacthmc.tuning.untuned import Untuned
-from tacthmc.tuning.warmup import warmed
+from tacthmc.tuning.warmup import chains_for, warmed
 
-CHAINS = 16
-"""Chains that make the short runs, however many the run itself has."""
 STREAM = 2**31 + 1
 """A stream of its own: chains fold their index into the same key."""
 
@@ -20,7 +18,9 @@ def tuned_first(
 ) -> tuple[Langevin, Position]:
     """The tuned sampler, and a start for each chain: where short runs at unit temperature ended."""
     count = jax.tree.leaves(starts)[0].shape[0]
-    some = jax.tree.map(lambda x: x[jnp.arange(CHAINS) % count], starts)
+    # However many the run itself has.
+    chains = chains_for(jax.tree.map(lambda x: x[0], starts))
+    some = jax.tree.map(lambda x: x[jnp.arange(chains) % count], starts)
     tuned = warmed(jax.random.fold_in(key, STREAM), sampler, potential, some, progress=progress)
     assert tuned.tuning is not None
-    return tuned, jax.tree.map(lambda x: x[jnp.arange(count) % CHAINS], tuned.tuning.start)
+    return tuned, jax.tree.map(lambda x: x[jnp.arange(count) % chains], tuned.tuning.start)

@@ -11,6 +11,7 @@ from tacthmc.frame import Frame, FramedPotential
 from tacthmc.potential import Potential
 from tacthmc.tuning.bursts import Burst, Bursts
 from tacthmc.tuning.choices import TuningError
+from tacthmc.tuning.friction import LOOKED_AFTER
 
 RATIO = 3.0
 LEVELS = 6
@@ -23,6 +24,8 @@ NEARLY = 0.7
 """What counts as nearly as many."""
 RETURNED = 0.9
 """The share of chains whose energy has to be again what it was before they were heated."""
+UP_AND_DOWN = 3
+"""Bursts to the first level and back."""
 FAR = 9.0
 """So many times the squared distance that a chain's own two halves are apart."""
 
@@ -52,6 +55,8 @@ class Heat(NamedTuple):
     given: bool
     potential: Potential
     """What the chains moved in."""
+    wanders: bool = False
+    """Whether chains that were not heated came to be elsewhere too."""
 
     @property
     def frame(self) -> Frame | None:
@@ -60,8 +65,9 @@ class Heat(NamedTuple):
 
     @property
     def moved(self) -> list[float]:
-        """The shares that came back elsewhere, none where too few came back at all."""
-        return [c.moved if c.returned >= RETURNED else 0.0 for c in self.cooled]
+        """The shares that came back elsewhere by heat; none where too few came back at all."""
+        told = [not self.wanders and c.returned >= RETURNED for c in self.cooled]
+        return [c.moved if t else 0.0 for c, t in zip(self.cooled, told, strict=True)]
 
     @property
     def widest(self) -> Burst:
@@ -84,6 +90,11 @@ class Heat(NamedTuple):
         Hardly warm where nothing moved: what heat there is, is of no use.
         """
         moved = self.moved
+        if self.wanders:
+            return LUKEWARM, (
+                "in short runs chains get as far without heat as with it: what heat is good for"
+                " they cannot tell"
+            )
         if not self.useful:
             reached = self.levels[len(moved)].temperature
             return LUKEWARM, (
@@ -110,6 +121,12 @@ def ladder(
     if top is not None:
         temperatures = [t for t in temperatures if t < top] + [top]
     levels, cooled = [Level(1.0, plateau)], []
+    wanders = False
+    if top is None and plateau.draws.shape[-1] > LOOKED_AFTER:
+        key, now = jax.random.split(key)
+        if wanders := _wanders(now, bursts, plateau, eta, c):
+            # One level is left, to see how the energy fluctuates.
+            temperatures = temperatures[:1]
     for temperature in temperatures:
         key, up, down = jax.random.split(key, 3)
         level, eta = _climb(up, bursts, levels[-1].burst.positions, eta, c, temperature)
@@ -118,7 +135,15 @@ def ladder(
             cooled.append(_compared(plateau, _cooled(down, bursts, levels, eta, c)))
             if cooled[-1].returned < RETURNED:
                 break
-    return Heat(levels, cooled, top is not None, bursts.potential)
+    return Heat(levels, cooled, top is not None, bursts.potential, wanders)
+
+
+def _wanders(key: PRNGKey, bursts: Bursts, plateau: Burst, eta: float, c: float) -> bool:
+    """Whether chains get elsewhere without heat in the time in which others go up and down."""
+    burst = plateau
+    for now in jax.random.split(key, UP_AND_DOWN):
+        burst = bursts.run(now, burst.positions, eta, c)
+    return share_elsewhere(plateau.draws, burst.draws) >= ELSEWHERE
 
 
 def _compared(plateau: Burst, burst: Burst) -> Cooled:

@@ -16,12 +16,16 @@ from tacthmc.tuning.bursts import Burst, Bursts, estimates, stacked
 from tacthmc.tuning.choices import TuningError
 from tacthmc.tuning.rounding import DENSE, Rounded, curvatures, relaxation, rounded
 from tacthmc.tuning.settle import curvature_at, settle
+from tacthmc.tuning.thin import Thin, thin
 
-PLACES, BATCHES, MANY = 4, 128, 1024
+PLACES, FEWEST, BATCHES, MANY = 4, 16, 128, 1024
 """Chains at whose positions the force's noise is measured, and batches at each: many for a
 frame, since n draws in D dimensions look uneven by ±2√(D/n) by chance alone."""
-FRAMES = 4
-"""Frames tried one after the other, each from where the last one led."""
+ROOM = 1 << 27
+"""Numbers in the gradients that are looked at together, at most."""
+FRAMES, THIN_FRAMES = 4, 2
+"""Frames tried one after the other, each from where the last one led; thin ones in more than 256
+dimensions."""
 FASTER = 0.7
 """A further frame is worth it where chains relax in so much of the time."""
 WARM = 1.05
@@ -61,6 +65,11 @@ class Plateau:
         self.use(frame)
 
     @property
+    def many(self) -> bool:
+        """Whether there are too many directions to look after each of them."""
+        return dimension(self.like) > DENSE
+
+    @property
     def inside(self) -> Potential:
         """The potential of what moves."""
         return self.bursts.potential
@@ -97,13 +106,17 @@ class Plateau:
         steps = friction.steps(curvature, noise, eta, c)
         return Numbers(steps, noise, relaxation(np.array([curvature]), gradients))
 
-    def better_frame(self, key: PRNGKey) -> Rounded:
+    def better_frame(self, key: PRNGKey) -> Rounded | Thin:
         """The frame that curvature and noise at the chains' positions ask for."""
         first, second = jax.random.split(key)
         places = self.outside(self.positions)
-        batches = MANY if dimension(self.like) <= DENSE else BATCHES
-        gradients = self._noise(first, self.potential, places, batches)
         dtype = scalar_dtype(self.like)
+        if self.many:
+            curvature = curvature_at(second, self.inside, self.positions)
+            now = self.numbers(second, curvature, None, None).steps
+            gradients = self._noise(first, self.potential, places, MANY // PLACES)
+            return thin(gradients, now.eta, now.c, dtype)
+        gradients = self._noise(first, self.potential, places, MANY)
         return rounded(curvatures(second, self.potential, places), gradients, dtype)
 
     def rounded(self, key: PRNGKey, curvature: float) -> float:
@@ -113,7 +126,7 @@ class Plateau:
         get to a better place.
         """
         best = np.inf
-        for number in range(FRAMES):
+        for number in range(THIN_FRAMES if self.many else FRAMES):
             keys = jax.random.split(jax.random.fold_in(key, number), 3)
             found = self.better_frame(keys[0])
             if found.frame is None:
@@ -121,7 +134,8 @@ class Plateau:
             self.use(found.frame)
             curvature = self.settled(keys[1])
             time = self.numbers(keys[2], curvature, None, None).relaxation
-            if time > FASTER * best:
+            # A thin frame leaves the flattest directions alone: they relax faster by a longer step.
+            if time > FASTER * best and not self.many:
                 break
             best = time
         return curvature
@@ -153,8 +167,10 @@ class Plateau:
                 shown = f"configurational temperature {temperature:.3g} ± {error:.2g}"
                 seen.append(f"η = {eta:.3g}: {shown}")
                 self.positions = burst.positions
-                if temperature + 2 * error < UNRELAXED and doublings < DOUBLINGS:
-                    # Too short a burst looks cold, whatever η is.
+                short = temperature + 2 * error < UNRELAXED and not self.many
+                if short and doublings < DOUBLINGS:
+                    # Too short a burst looks cold, whatever η is. In high dimension some
+                    # directions are always too slow for it, and it is left at that.
                     self.bursts.steps, doublings = 2 * self.bursts.steps, doublings + 1
                     continue
                 if temperature - 3 * error <= WARM and error < UNREADABLE:
@@ -198,13 +214,16 @@ class Plateau:
         self, key: PRNGKey, potential: Potential, positions: Position, batches: int = BATCHES
     ) -> Float[np.ndarray, "n d"]:
         """Gradients less their mean, place by place."""
-        found = []
-        for place in range(min(PLACES, self.bursts.chains)):
+        found, size = [], dimension(self.like)
+        places = min(PLACES, self.bursts.chains)
+        batches = max(FEWEST, min(batches, ROOM // (places * size)))
+        dtype = np.float32 if self.many else np.float64
+        for place in range(places):
             same = jax.tree.map(
                 lambda x, i=place: jnp.broadcast_to(x[i], (batches, *x[i].shape)), positions
             )
             now = jax.random.fold_in(key, place)
-            gradients = np.asarray(estimates(now, potential, same, jnp.ones(()))[1], float)
+            gradients = np.asarray(estimates(now, potential, same, jnp.ones(()))[1], dtype)
             found.append(gradients - gradients.mean(axis=0))
             self.bursts.gradients += batches
         return np.concatenate(found)

@@ -15,7 +15,7 @@ from tacthmc.positions import flatten, scalar_dtype, unflatten
 from tacthmc.potential import Potential
 from tacthmc.tuning import friction
 
-DENSE = 256
+DENSE = friction.LOOKED_AFTER
 """Dimensions up to which a matrix is thought of: two products with it a step, D² numbers."""
 BATCHES = 16
 """Batches that a Hessian is averaged over."""
@@ -32,6 +32,13 @@ class Rounded(NamedTuple):
     frame: Frame | None
     without: float
     within: float
+
+    @property
+    def why(self) -> str:
+        """What it is for."""
+        if not np.isfinite(self.without):
+            return "no curvatures to make one of"
+        return f"{self.without:.3g} steps to relax without it, {self.within:.3g} with the best"
 
 
 @eqx.filter_jit

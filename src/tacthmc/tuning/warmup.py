@@ -31,6 +31,8 @@ from tacthmc.tuning.untuned import Untuned
 
 XI_HOT = 1.15
 """ξ's kinetic temperature at most: above, its step is too large for what pushes it."""
+CHAINS, FEWER, DEAR = 16, 4, 10_000
+"""Chains that make the short runs, and how many in more dimensions than that."""
 TRIALS = 8
 TRIAL_BURSTS = 10
 """A trial of the whole sampler takes so many bursts' steps."""
@@ -52,7 +54,7 @@ def warmup(
     potential: Potential,
     init: Any,
     *,
-    num_chains: int = 16,
+    num_chains: int | None = None,
     num_steps: int = 500,
     progress: bool | None = None,
 ) -> Langevin:
@@ -62,7 +64,8 @@ def warmup(
 
     1. **Down to the plateau**: from ``init``, with steps of 0.1 over the largest curvature.
     2. **A frame** (:class:`tacthmc.Frame`) in which curvature and noise of the force are
-       rounder, in up to 256 dimensions, where chains relax faster in it.
+       rounder: in up to 256 dimensions where chains relax faster in it, in more the few
+       directions that mini-batches' noise heats most (:mod:`tacthmc.tuning.thin`).
     3. **Step size and friction**: stability, the force's noise and how unequal it is
        (:mod:`tacthmc.tuning.friction`), and the configurational temperature ⟨(θ − a)·∇U⟩/D, which
        an integrator's bias would raise.
@@ -81,8 +84,8 @@ def warmup(
         sampler: ``tacthmc.tact()``, or an :class:`tacthmc.Untuned` with some numbers fixed.
         potential: the energy to sample; a streamed posterior has to be tuned by hand.
         init: one position, from which all chains start.
-        num_chains: how many chains make the short runs. Modes of a weight below one over this
-            are not found.
+        num_chains: how many chains make the short runs: 16, or 4 in more than 10,000 dimensions.
+            Modes of a weight below one over this are not found.
         num_steps: steps of one short run at least; some thirty to sixty are made.
         progress: False says nothing; otherwise each choice is printed with its reason.
 
@@ -100,9 +103,10 @@ def warmup(
     """
     checks.instance("sampler", sampler, Untuned, "tacthmc.tact() or a tacthmc.Untuned")
     checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
-    checks.whole("num_chains", num_chains, 2)
     checks.whole("num_steps", num_steps, 20)
     one = checked(init)
+    num_chains = chains_for(one) if num_chains is None else num_chains
+    checks.whole("num_chains", num_chains, 2)
     starts = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), one)
     if not jnp.issubdtype(jnp.asarray(key).dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(jnp.asarray(key))
@@ -131,6 +135,15 @@ def warmed(
     tuning = Tuning(tuple(notes.choices), plateau.bursts.gradients, positions)
     notes.say(f"chosen by {tuning.gradients:,} gradients")
     return eqx.tree_at(lambda s: s.tuning, made, tuning, is_leaf=lambda x: x is None)
+
+
+def chains_for(position: Position) -> int:
+    """Chains that make the short runs: few where each is dear.
+
+    >>> chains_for(jnp.zeros(3)), chains_for({"w": jnp.zeros((784, 100))})
+    (16, 4)
+    """
+    return FEWER if dimension(position) > DEAR else CHAINS
 
 
 def check_tunable(potential: Potential) -> None:
@@ -255,8 +268,7 @@ def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, way: _Way, notes: _Notes)
     if "frame" not in fixed:
         found = plateau.better_frame(keys[0])
         plateau.use(found.frame)
-        times = f"{found.without:.3g} steps to relax without it, {found.within:.3g} with the best"
-        reason = times if np.isfinite(found.without) else "none is thought of in this dimension"
+        reason = found.why
     else:
         reason = "each coordinate's standard deviation"
     notes.choose("frame", plateau.frame, reason)
@@ -304,9 +316,12 @@ def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
         + f"Γ = {inertia:.3g} steps: {why}, fluctuates less than the friction"
         f" {theta.friction:.3g}",
     )
-    every = notes.choose(
-        "keep_every", spacing(plateau.burst), "half the energy's autocorrelation time"
-    )
+    if plateau.many:
+        # Mini-batches' noise hides how long the energy remembers, and a draw is dear.
+        kept = FURTHEST, f"a draw has {size:,} numbers"
+    else:
+        kept = spacing(plateau.burst), "half the energy's autocorrelation time"
+    every = notes.choose("keep_every", *kept)
     settings = {
         "thermostat": thermostat,
         "coupling": coupling,
