@@ -13,6 +13,7 @@ from tacthmc.table1.pictures import write_pictures
 from tacthmc.table1.program import Program
 from tacthmc.table1.records import Record, records
 from tacthmc.table1.running import Running, Say
+from tacthmc.table1.shared import CELLS, packed, unpacked
 from tacthmc.table1.slices import Slice
 from tacthmc.table1.summary import entries
 from tacthmc.table1.tables import latex, markdown
@@ -100,25 +101,41 @@ def write_tables(out: Path) -> list[Path]:
 
 
 def read_records(out: Path) -> list[Record]:
-    """What is in the folder's ``results.json``."""
+    """What is in the folder's ``results.json``, each record with all its fields."""
     path = out / RESULTS
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return unpacked(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
 
 
 def _keep(out: Path, name: str, new: list[Record]) -> None:
-    """Put a group's records in the place of those that it had, one a line."""
+    """Put a group's records in the place of those that it had."""
     write_records(out, [record for record in read_records(out) if record["group"] != name] + new)
 
 
 def write_records(out: Path, found: Sequence[Record]) -> None:
-    """``results.json``, replaced as a whole."""
+    """``results.json``, replaced as a whole.
+
+    What a group's records share has a line, and each record one for what it has for itself: a
+    third of the room that whole records take.
+    """
     out.mkdir(parents=True, exist_ok=True)
     names = ("task", "method", "group", "noise", "seed")
     found = sorted(found, key=lambda r: tuple(r[name] for name in names))
-    lines = ",\n".join(json.dumps(r, ensure_ascii=False, allow_nan=False) for r in found)
+    lines = ",\n".join(_lines(entry) for entry in packed(found))
     part = out / f"{RESULTS}.part"
     part.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     part.replace(out / RESULTS)
+
+
+def _lines(entry: Record) -> str:
+    if CELLS not in entry:
+        return _dumped(entry)
+    head = _dumped({name: value for name, value in entry.items() if name != CELLS})
+    cells = ",\n".join(_dumped(own) for own in entry[CELLS])
+    return f'{head[:-1]},"{CELLS}":[\n{cells}\n]}}'
+
+
+def _dumped(value: Record) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def is_finished(out: Path, group: Group, images: ImageSet) -> bool:
