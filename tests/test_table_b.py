@@ -304,20 +304,28 @@ def test_folders_of_several_processes_join(whole, tmp_path):
         merge.merge([tmp_path / "none"], both)
 
 
-def test_what_a_group_shares_is_written_once(whole, tmp_path):
+def test_results_are_whole_records_and_the_search_is_beside_them(whole, tmp_path):
     everything = reproduce.read_records(whole)
-    text = (whole / "results.json").read_text(encoding="utf-8")
-    groups = {r["group"] for r in everything}
-    assert text.count('"versions":') == len(groups) < len(everything)
-    # A line a record and two for each group.
-    assert len(text.splitlines()) == len(everything) + 2 * len(groups) + 2
-    # Written anew it is the same file, and whole records, as there were before, are read too.
+    finals = json.loads((whole / "results.json").read_text(encoding="utf-8"))
+    assert finals == [r for r in everything if r["stage"] != "search"]
+    text = (whole / "search.json").read_text(encoding="utf-8")
+    searched = [r for r in everything if r["stage"] == "search"]
+    groups = {r["group"] for r in searched}
+    # What a group shares is written once: a line a record and two for each group.
+    assert text.count('"versions":') == len(groups) < len(searched)
+    assert len(text.splitlines()) == len(searched) + 2 * len(groups) + 2
+    # Written anew they are the same files, and one list of whole records is read too.
     reproduce.write_records(tmp_path, everything)
-    assert (tmp_path / "results.json").read_text(encoding="utf-8") == text
+    for name in ("results.json", "search.json"):
+        assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
+    (tmp_path / "search.json").unlink()
     (tmp_path / "results.json").write_text(json.dumps(everything), encoding="utf-8")
     assert reproduce.read_records(tmp_path) == everything
-    # A group of one record stays whole; 1 and 1.0 are not the same.
-    some = [made("adam", 0, 0.6), made("tact", 0, 0.7, draws=1), made("tact", 1, True, draws=1.0)]
+
+
+def test_values_that_are_equal_and_not_the_same(tmp_path):
+    some = [made("tact", 0, 0.7, draws=1), made("tact", 1, True, draws=1.0)]
+    some = [r | {"stage": "search"} for r in some]
     reproduce.write_records(tmp_path, some)
     again = [json.dumps(r, sort_keys=True) for r in reproduce.read_records(tmp_path)]
     assert again == [json.dumps(r, sort_keys=True) for r in some]
@@ -326,7 +334,8 @@ def test_what_a_group_shares_is_written_once(whole, tmp_path):
 @pytest.mark.parametrize("name", ["table1", "table-b"])
 def test_published_results_are_small_and_make_the_published_tables(name):
     folder = ROOT / "results" / name
-    assert (folder / "results.json").stat().st_size < 2**20
+    for path in folder.glob("*.json"):
+        assert path.stat().st_size < 2**20
     records = reproduce.read_records(folder)
     text = markdown(entries(records)) if name == "table1" else markdown_b(entries_b(records))
     assert (folder / f"{name}.md").read_text(encoding="utf-8") == text
