@@ -293,7 +293,7 @@ def test_folders_of_several_processes_join(whole, tmp_path):
     tact = [r for r in everything if r["method"] == "tact"]
     reproduce.write_records(other, [*tact, *(r for r in behind if r["method"] == "adam")])
     paths = merge.merge([one, other], both)
-    assert [p.name for p in paths] == ["results.json", "table-b.md", "table-b.tex"]
+    assert [p.name for p in paths] == ["results.json", "search.json", "table-b.md", "table-b.tex"]
     assert reproduce.read_records(both) == everything
     write_table_b(whole)
     assert (both / "table-b.md").read_text() == (whole / "table-b.md").read_text()
