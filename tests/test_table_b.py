@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections import Counter
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,9 @@ from tacthmc.table1.protocol import SEARCH_SEED, Protocol
 from tacthmc.table1.report import against, reached
 from tacthmc.table1.running import Running
 from tacthmc.table1.search import best, finals, first_cells, rung
+from tacthmc.table1.summary import entries
 from tacthmc.table1.table_b import command_b, reproduce_b
+from tacthmc.table1.tables import markdown
 from tacthmc.table1.tables_b import entries_b, latex_b, markdown_b, write_table_b
 from tacthmc.tasks import METHODS, TASKS
 from tests.fresh import fresh
@@ -30,6 +33,7 @@ from tests.test_table1 import CLOCKS, SOME, call, records_of
 # One worker: compiled programs are shared.
 pytestmark = pytest.mark.xdist_group("test_table_b")
 
+ROOT = Path(__file__).parent.parent
 HELD_OUT = validation_split(SOME)
 # Of the same size, so that one compiled program serves the search and the final runs.
 FINAL = dataclasses.replace(
@@ -289,7 +293,7 @@ def test_folders_of_several_processes_join(whole, tmp_path):
     tact = [r for r in everything if r["method"] == "tact"]
     reproduce.write_records(other, [*tact, *(r for r in behind if r["method"] == "adam")])
     paths = merge.merge([one, other], both)
-    assert [p.name for p in paths] == ["results.json", "table-b.md", "table-b.tex"]
+    assert [p.name for p in paths] == ["results.json", "search.json", "table-b.md", "table-b.tex"]
     assert reproduce.read_records(both) == everything
     write_table_b(whole)
     assert (both / "table-b.md").read_text() == (whole / "table-b.md").read_text()
@@ -298,6 +302,43 @@ def test_folders_of_several_processes_join(whole, tmp_path):
     assert reproduce.read_records(tmp_path / "again") == everything
     with pytest.raises(FileNotFoundError, match=r"has no results\.json"):
         merge.merge([tmp_path / "none"], both)
+
+
+def test_results_are_whole_records_and_the_search_is_beside_them(whole, tmp_path):
+    everything = reproduce.read_records(whole)
+    finals = json.loads((whole / "results.json").read_text(encoding="utf-8"))
+    assert finals == [r for r in everything if r["stage"] != "search"]
+    text = (whole / "search.json").read_text(encoding="utf-8")
+    searched = [r for r in everything if r["stage"] == "search"]
+    groups = {r["group"] for r in searched}
+    # What a group shares is written once: a line a record and two for each group.
+    assert text.count('"versions":') == len(groups) < len(searched)
+    assert len(text.splitlines()) == len(searched) + 2 * len(groups) + 2
+    # Written anew they are the same files, and one list of whole records is read too.
+    reproduce.write_records(tmp_path, everything)
+    for name in ("results.json", "search.json"):
+        assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
+    (tmp_path / "search.json").unlink()
+    (tmp_path / "results.json").write_text(json.dumps(everything), encoding="utf-8")
+    assert reproduce.read_records(tmp_path) == everything
+
+
+def test_values_that_are_equal_and_not_the_same(tmp_path):
+    some = [made("tact", 0, 0.7, draws=1), made("tact", 1, True, draws=1.0)]
+    some = [r | {"stage": "search"} for r in some]
+    reproduce.write_records(tmp_path, some)
+    again = [json.dumps(r, sort_keys=True) for r in reproduce.read_records(tmp_path)]
+    assert again == [json.dumps(r, sort_keys=True) for r in some]
+
+
+@pytest.mark.parametrize("name", ["table1", "table-b"])
+def test_published_results_are_small_and_make_the_published_tables(name):
+    folder = ROOT / "results" / name
+    for path in folder.glob("*.json"):
+        assert path.stat().st_size < 2**20
+    records = reproduce.read_records(folder)
+    text = markdown(entries(records)) if name == "table1" else markdown_b(entries_b(records))
+    assert (folder / f"{name}.md").read_text(encoding="utf-8") == text
 
 
 def test_the_command_takes_table_b(whole, tmp_path, monkeypatch):

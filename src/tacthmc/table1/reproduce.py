@@ -13,10 +13,13 @@ from tacthmc.table1.pictures import write_pictures
 from tacthmc.table1.program import Program
 from tacthmc.table1.records import Record, records
 from tacthmc.table1.running import Running, Say
+from tacthmc.table1.shared import CELLS, packed, unpacked
 from tacthmc.table1.slices import Slice
 from tacthmc.table1.summary import entries
 from tacthmc.table1.tables import latex, markdown
 
+SEARCH = "search.json"
+"""The runs of Table B's search, beside the results."""
 STATE = "state"
 """The folder of checkpoints beside the results: it may go once all is finished."""
 
@@ -100,25 +103,50 @@ def write_tables(out: Path) -> list[Path]:
 
 
 def read_records(out: Path) -> list[Record]:
-    """What is in the folder's ``results.json``."""
-    path = out / RESULTS
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    """What is in the folder's ``results.json`` and ``search.json``, each with all its fields."""
+    found: list[Record] = []
+    for path in (out / SEARCH, out / RESULTS):
+        found += unpacked(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
+    return found
 
 
 def _keep(out: Path, name: str, new: list[Record]) -> None:
-    """Put a group's records in the place of those that it had, one a line."""
+    """Put a group's records in the place of those that it had."""
     write_records(out, [record for record in read_records(out) if record["group"] != name] + new)
 
 
 def write_records(out: Path, found: Sequence[Record]) -> None:
-    """``results.json``, replaced as a whole."""
+    """``results.json``, a whole record a line, and beside it the search, where there was one.
+
+    In ``search.json`` what a group's records share has a line, and each record one for what it has
+    for itself: a third of the room.
+    """
     out.mkdir(parents=True, exist_ok=True)
     names = ("task", "method", "group", "noise", "seed")
     found = sorted(found, key=lambda r: tuple(r[name] for name in names))
-    lines = ",\n".join(json.dumps(r, ensure_ascii=False, allow_nan=False) for r in found)
-    part = out / f"{RESULTS}.part"
-    part.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-    part.replace(out / RESULTS)
+    searched = [record for record in found if record.get("stage") == "search"]
+    if searched or (out / SEARCH).exists():
+        _write(out / SEARCH, [_lines(entry) for entry in packed(searched)])
+    _write(out / RESULTS, [_dumped(r) for r in found if r.get("stage") != "search"])
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    """Replaced as a whole."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    part.replace(path)
+
+
+def _lines(entry: Record) -> str:
+    if CELLS not in entry:
+        return _dumped(entry)
+    head = _dumped({name: value for name, value in entry.items() if name != CELLS})
+    cells = ",\n".join(_dumped(own) for own in entry[CELLS])
+    return f'{head[:-1]},"{CELLS}":[\n{cells}\n]}}'
+
+
+def _dumped(value: Record) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def is_finished(out: Path, group: Group, images: ImageSet) -> bool:

@@ -11,7 +11,7 @@ from tacthmc.table1.paper import TASK_TITLES, TITLES
 from tacthmc.table1.protocol import CONFIG, TASK_ORDER
 from tacthmc.table1.records import Record
 from tacthmc.table1.report import RIVALS, SCORES, VERDICT, made_by, verdicts
-from tacthmc.table1.reproduce import read_records
+from tacthmc.table1.reproduce import SEARCH, read_records
 from tacthmc.table1.summary import Entry, by_task, commands
 from tacthmc.table1.tables import DATA_NOTES, escaped
 
@@ -149,4 +149,4 @@ def write_table_b(out: Path) -> list[Path]:
     paths = [out / "table-b.md", out / "table-b.tex"]
     for path, text in zip(paths, (markdown_b(found), latex_b(found)), strict=True):
         path.write_text(text, encoding="utf-8")
-    return [out / RESULTS, *paths]
+    return [out / RESULTS, *([out / SEARCH] if (out / SEARCH).exists() else []), *paths]
