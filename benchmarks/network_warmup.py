@@ -1,12 +1,14 @@
 """A network without numbers set by hand: what a warm-up chooses, and what its frame is worth.
 
     python -m benchmarks.network_warmup OUT.json --data FOLDER [--seeds 3] [--epochs 60]
+    python -m benchmarks.network_warmup OUT.json --data FOLDER --name cifar10 --compute tf32
 
-The MLP 784-100-10 on Fashion-MNIST, 79,510 parameters, batches of 128. ``tact()`` has no numbers.
+The MLP 784-100-10 on Fashion-MNIST, 79,510 parameters, batches of 128; or the paper's CNN on
+CIFAR-10, 106,278 parameters, batches of 64. ``tact()`` has no numbers.
 SGNHT goes with the numbers that were found by hand elsewhere (η = 5·10⁻³ per datum, c = 0.05), with
 those of the warm-up but θ's own coordinates, and with those of the warm-up in its frame. All start
-where the warm-up's first chain ended, run as many epochs, and average predictions on the test images over
-one draw an epoch after a third of them. Nothing is chosen by the test images.
+where the warm-up's first chain ended, run as many epochs, and average predictions on the test
+images over one draw an epoch after a third of them. Nothing is chosen by the test images.
 """
 
 import argparse
@@ -23,7 +25,7 @@ import numpy as np
 import tacthmc
 from tacthmc import data, models, predict
 
-BATCH, DECAY = 128, 1e-3
+DECAY = 1e-3
 RATE, NOISE = 5e-3, 0.05
 
 
@@ -35,19 +37,26 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--name", default="fashion_mnist")
+    parser.add_argument("--compute", default="float32")
     args = parser.parse_args()
     found = data.load(args.name, folder=args.data, download=False)
-    model = models.mlp(784, 100, len(found.classes))
+    is_cnn = found.name == "cifar10"
+    model: Any = (
+        models.cnn(compute=args.compute)
+        if is_cnn
+        else models.mlp(784, 100, len(found.classes), compute=args.compute)
+    )
+    batch = 64 if is_cnn else 128
     fitting = data.shaped(data.normalised(found), model)
     num_data = found.num_train
     posterior = tacthmc.posterior(
         models.gaussian_prior(precision=2 * DECAY * num_data),
         models.categorical(model),
         fitting.train,
-        BATCH,
+        batch,
         batched=True,
     )
-    epoch = num_data // BATCH
+    epoch = num_data // batch
     file: dict[str, Any] = {
         "about": {
             "command": " ".join(["python -m benchmarks.network_warmup", *sys.argv[1:]]),

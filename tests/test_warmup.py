@@ -265,6 +265,63 @@ def test_a_stream_cannot_be_warmed_up():
         small(tacthmc.tact(), potential=streamed)
 
 
+@pytest.fixture(scope="module")
+def network():
+    """2,000 examples of 20 inputs, labelled by another network; 785 parameters, batches of 20."""
+    model = tacthmc.models.mlp(20, 30, 5)
+    rng = np.random.default_rng(0)
+    inputs = jnp.asarray(rng.normal(size=(2000, 20)) + 1.0, jnp.float32)
+    teacher = jax.tree.map(lambda x: 3.0 * x, model.init(jax.random.key(5)))
+    labels = jnp.argmax(model.logits(teacher, inputs), axis=1)
+    posterior = tacthmc.posterior(
+        tacthmc.models.gaussian_prior(precision=1.0),
+        tacthmc.models.categorical(model),
+        (inputs, labels),
+        20,
+        batched=True,
+    )
+    sampler = tacthmc.warmup(
+        jax.random.key(0),
+        tacthmc.tact(),
+        posterior,
+        model.init(jax.random.key(1)),
+        num_chains=4,
+        num_steps=200,
+        progress=False,
+    )
+    return posterior, sampler
+
+
+def test_a_network_is_tuned(network):
+    _, sampler = network
+    reasons = {choice.name: choice.reason for choice in sampler.tuning.choices}
+    assert isinstance(sampler.frame.scale, tacthmc.LowRank)
+    assert "directions shortened" in reasons["frame"]
+    assert "numbers" in reasons["keep_every"]
+    assert "cannot tell" in reasons["coupling"]
+    assert float(sampler.coupling.plateau / sampler.coupling.wall) == pytest.approx(0.8)
+    # Bursts stay as short as they were asked to be, or ten times that.
+    assert sampler.tuning.gradients < 4 * 200 * 1_000
+
+
+def test_a_networks_noisy_directions_are_no_hotter_than_others(network):
+    """⟨(θ − a)·∇U⟩ along a direction is its temperature; in the frame, that of φ's."""
+    posterior, sampler = network
+    start = jax.tree.map(lambda x: x[0], sampler.tuning.start)
+    rows = np.asarray(sampler.frame.scale.directions, float)
+
+    def heat(frame):
+        chosen = tacthmc.sgnht(sampler.step_size, noise=sampler.injected, frame=frame)
+        run = tacthmc.sample(jax.random.key(3), chosen, posterior, start, 20_000, 4, progress=False)
+        draws = run.draws
+        flat = np.concatenate(
+            [np.asarray(x, float).reshape(*x.shape[:2], -1) for x in jax.tree.leaves(draws)], 2
+        )
+        return np.var(flat @ rows[0], axis=1).mean()
+
+    assert heat(None) > 3 * heat(sampler.frame)
+
+
 def test_unequal_noise_makes_steps_shorter():
     even, uneven = friction.Noise(4.0, 4.0), friction.Noise(4.0, 40.0)
     assert friction.steps(1.0, uneven).eta < 0.2 * friction.steps(1.0, even).eta
@@ -297,6 +354,16 @@ def test_a_chain_that_wanders_has_not_moved():
     rng = np.random.default_rng(0)
     walk = np.cumsum(rng.normal(size=(8, 80, 2)), axis=1)
     assert share_elsewhere(walk[:, :40], walk[:, 40:]) < 0.3
+
+
+def test_an_idle_coupling_is_mostly_plateau_and_no_steeper():
+    hot = np.array([1.0, 3.0, 9.0])
+    seen = slope.Profile(hot, 10 * hot, hot)
+    usual, idle = seen.coupling(breathing=False), seen.coupling(breathing=False, idle=True)
+    assert idle.plateau / idle.wall == pytest.approx(slope.AT_REST)
+    assert seen.push(idle, breathing=False) == pytest.approx(seen.push(usual, False), rel=1e-3)
+    more = slope.bins(seen, False, idle) / slope.bins(seen, False, usual)
+    assert more == pytest.approx(idle.wall / usual.wall, rel=0.05)
 
 
 def test_breathing_is_calm_in_one_gaussian():

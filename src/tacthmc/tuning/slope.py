@@ -12,6 +12,7 @@ to cross whatever its mass. A coupling with the same λ′σ all the way
 (:mod:`tacthmc.breathing`) where that makes Λ shorter.
 """
 
+import warnings
 from typing import NamedTuple
 
 import jax
@@ -32,6 +33,10 @@ PUSH = 0.03
 """η_ξ·(λ′σ)² at most: what is lighter is no faster where noise drags it, and leaves θ no time."""
 PER_LEVEL = 256
 """Draws at which energies are estimated, a level."""
+PLATEAU, WALL = 1 / 3, 5 / 3
+"""ξ0 and W0: a fifth of the time at unit temperature."""
+AT_REST = 0.8
+"""The share of it where nothing is known to be gained from heat; the slope is as wide."""
 FEWEST_BINS, MOST_BINS = 30, 400
 BINS_PER_SD = 4
 
@@ -97,9 +102,15 @@ class Profile(NamedTuple):
         there = np.exp(np.interp(-np.log(np.asarray(lam)), np.log(self.temperatures), logs))
         return float(np.max(np.abs(np.asarray(slope)) * there))
 
-    def coupling(self, breathing: bool) -> ShapedCoupling:
-        """The coupling that they ask for."""
-        return ShapedCoupling(self.temperatures, self.sds(breathing))
+    def coupling(self, breathing: bool, idle: bool = False) -> ShapedCoupling:
+        """The coupling that they ask for; with most of ξ's range at rest where it is idle."""
+        width = WALL / (1 - AT_REST) * (1 - PLATEAU / WALL) if idle else WALL
+        plateau = AT_REST * width if idle else PLATEAU
+        sds = self.sds(breathing)
+        with warnings.catch_warnings():
+            # A plateau of more than a quarter is warned of where it makes the slope steeper.
+            warnings.simplefilter("ignore", UserWarning)
+            return ShapedCoupling(self.temperatures, sds, plateau=plateau, wall=width)
 
 
 def profile(
@@ -145,6 +156,11 @@ def xi_step_size(seen: Profile, coupling: Coupling, breathing: bool) -> tuple[fl
     return float(allowed), f"{PUSH:g} over the square of the largest push λ′σ, {push:.3g}"
 
 
-def bins(seen: Profile, breathing: bool) -> int:
-    """Four to a standard deviation of Λ: within a bin the mean energy hardly changes."""
-    return int(np.clip(BINS_PER_SD * seen.length(breathing), FEWEST_BINS, MOST_BINS))
+def bins(seen: Profile, breathing: bool, coupling: Coupling) -> int:
+    """Four to a standard deviation of Λ: within a bin the mean energy hardly changes.
+
+    Of a coupling of which more is plateau there are as many more, since they are equally wide.
+    """
+    slope = float(coupling.wall - coupling.plateau) / (WALL - PLATEAU)
+    more = float(coupling.wall) / WALL / slope
+    return int(np.clip(BINS_PER_SD * seen.length(breathing) * more, FEWEST_BINS, MOST_BINS))

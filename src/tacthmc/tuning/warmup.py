@@ -205,6 +205,8 @@ class _Way(NamedTuple):
     """The plateau's mean, of θ."""
     far: bool
     """Whether it takes chains elsewhere, or was asked for."""
+    idle: bool = False
+    """Whether it cannot be told what it is good for."""
 
 
 class _Theta(NamedTuple):
@@ -253,7 +255,9 @@ def _way(key: PRNGKey, plateau: Plateau, heat: Heat, notes: _Notes) -> _Way:
             f", and to be hotter would take ξ more than {LONGEST_IDLE:g} standard deviations of"
             " the energy"
         )
-    return _Way(seen.up_to(hottest), hottest, why, middle, heat.useful)
+    if heat.wanders:
+        why += f"; at unit temperature for {slope.AT_REST:.0%} of the time"
+    return _Way(seen.up_to(hottest), hottest, why, middle, heat.useful, heat.wanders)
 
 
 def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, way: _Way, notes: _Notes) -> _Theta:
@@ -297,8 +301,8 @@ def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
     )
     breathes = centre is not None
     reason = f"up to {way.hottest:g}: {way.why}"
-    coupling = notes.choose("coupling", seen.coupling(breathes), reason)
-    count = slope.bins(seen, breathes)
+    coupling = notes.choose("coupling", seen.coupling(breathes, way.idle), reason)
+    count = slope.bins(seen, breathes, coupling)
     bias = notes.choose(
         "bias",
         AdaptiveBiasingForce(count),
