@@ -83,9 +83,15 @@ def main() -> None:
         eta, c = float(sampler.step_size), float(sampler.injected)
         rivals = {
             "sgnht, by hand": tacthmc.sgnht(RATE / num_data, noise=NOISE, keep_every=epoch),
-            "sgnht, warm-up's numbers, no frame": tacthmc.sgnht(eta, noise=c, keep_every=epoch),
+            "sgnht, warm-up's numbers, no frame": tacthmc.sgnht(
+                eta, noise=c, thermostat=sampler.thermostat, keep_every=epoch
+            ),
             "sgnht, warm-up's numbers and frame": tacthmc.sgnht(
-                eta, noise=c, keep_every=epoch, frame=sampler.frame
+                eta,
+                noise=c,
+                thermostat=sampler.thermostat,
+                frame=sampler.frame,
+                keep_every=epoch,
             ),
             "tact()": sampler,
         }
@@ -129,7 +135,8 @@ def measured(
     scores = live.prediction.scores(found.test_labels)._asdict()
     return {
         "energy": float(energy[late].mean()),
-        "its_error": float(energy[late].std() / np.sqrt(late.sum())),
+        # Of blocks, since energies follow one another.
+        "its_error": float(np.std([x.mean() for x in np.array_split(energy[late], 8)]) / 7**0.5),
         "draws": live.prediction.weight,
         "seconds": round(time.perf_counter() - begun, 1),
     } | {name: float(value) for name, value in scores.items()}

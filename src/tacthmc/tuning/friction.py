@@ -7,15 +7,16 @@ z = c + ηv̄/2, and that direction's temperature comes out at
 .. math:: \frac{c + \eta v/2}{c + \eta\bar v/2}.
 
 Injected noise c hides the difference. η is the largest that keeps the largest curvature L at
-ηL ≤ 0.4, the noisiest direction within a few per cent and the friction that noise makes at 0.25; c
+ηL ≤ 0.4, the noisiest direction within a few per cent and the friction that noise makes at 0.15; c
 the least that then does. (A larger one would be right for noise that is the same everywhere; that
 of mini-batches is not.)
 
-In high dimension the noisiest direction cannot decide. A network's is tens of thousands of times
-noisier than its mean one, and a step that has it within a few per cent is too short to move the
-others. There the many decide: a coordinate of median noise may be so much too cold,
+In high dimension the noisiest direction cannot decide. In a network it may be thousands of times
+noisier than the mean one, and a step that has it within a few per cent is too short to move the
+others. There the many decide: a direction of the noise v₀ that is left beside the noisiest may be
+so much too cold,
 
-.. math:: 1 - \frac{c + \eta v_{1/2}/2}{c + \eta\bar v/2},
+.. math:: 1 - \frac{c + \eta v_0/2}{c + \eta\bar v/2},
 
 and what is done for the noisiest is a frame (:mod:`tacthmc.tuning.thin`).
 """
@@ -25,6 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from tacthmc.tuning.spectrum import spectrum
+
 SHARE = 0.4
 """ηL at most: the splitting is stable up to 4, its error at 0.4 a few per cent of a variance
 where the energy is not quadratic, and nothing where it is."""
@@ -32,6 +35,8 @@ LOOKED_AFTER = 256
 """Dimensions up to which the noisiest direction decides."""
 CROWD = 0.01
 """How much colder than the mean one a typical direction may be, where there are more."""
+HOT = 0.1
+"""How much too hot the noisiest direction has to be there to be spoken of."""
 MISFIT = 0.03
 """How much hotter than the mean direction the noisiest may be."""
 NOISE_FRICTION = 0.15
@@ -46,7 +51,7 @@ class Noise(NamedTuple):
     mean: float
     top: float
     typical: float | None = None
-    """The median over coordinates, where that decides."""
+    """The mean over all but the noisiest directions, where that decides."""
 
 
 class Steps(NamedTuple):
@@ -70,23 +75,15 @@ def force_noise(gradients: Float[np.ndarray, "n d"]) -> Noise:
     (4, 8)
     """
     centred = gradients - gradients.mean(axis=0)
-    # Every other one, so that both halves have seen all places.
-    first, second = centred[::2], centred[1::2]
     each = np.mean(centred**2, axis=0) * len(centred) / (len(centred) - 1)
     mean = float(np.mean(each, dtype=float))
     if not mean > 0:
         return Noise(0.0, 0.0)
-    # The first right singular vector, by way of the smaller Gram matrix.
-    if first.shape[0] < first.shape[1]:
-        direction = first.T @ np.linalg.eigh((first @ first.T).astype(float))[1][:, -1]
-    else:
-        direction = np.linalg.eigh((first.T @ first).astype(float))[1][:, -1]
-    direction /= np.linalg.norm(direction)
-    top = float(np.var(second @ direction, ddof=1))
-    # Two standard errors of a variance are no excess.
-    top /= 1 + 2 * np.sqrt(2 / len(second))
     many = gradients.shape[1] > LOOKED_AFTER
-    return Noise(mean, max(top, mean), min(float(np.median(each)), mean) if many else None)
+    seen = spectrum(centred, len(centred) if many else 1)
+    # Two standard errors of a variance are no excess.
+    top = float(seen.along[0]) / (1 + 2 * seen.doubt)
+    return Noise(mean, max(top, mean), min(seen.bulk, mean) if many else None)
 
 
 def steps(
@@ -100,15 +97,15 @@ def steps(
     (0.1, 0.1)
     >>> steps(4.0, Noise(10.0, 90.0)).why_eta
     'the noisiest direction, of variance 90 to a mean of 10, is to be no more than 3% too hot'
-    >>> steps(4.0, Noise(10.0, 9e4, typical=2.0)).why_eta
-    'a typical coordinate, of variance 2 to a mean of 10, is to be no more than 1% too cold'
+    >>> print(steps(4.0, Noise(10.0, 9e4, typical=2.0)).why_eta)            # doctest: +ELLIPSIS
+    a typical direction, of variance 2 to a mean of 10, is to be no more than 1% too cold ...
     """
     if noise.typical is None:
         excess, share, most = noise.top - noise.mean, MISFIT, MOST
         who, how = f"the noisiest direction, of variance {noise.top:.3g}", "hot"
     else:
         excess, share, most = noise.mean - noise.typical, CROWD, LEAST
-        who, how = f"a typical coordinate, of variance {noise.typical:.3g}", "cold"
+        who, how = f"a typical direction, of variance {noise.typical:.3g}", "cold"
     most = most if c is None else c
     limits = {f"{SHARE:g} over the largest curvature, {curvature:.3g}": SHARE / curvature}
     if noise.mean > 0:
@@ -121,9 +118,15 @@ def steps(
         ] = share * most / need
     why, best = min(limits.items(), key=lambda item: item[1])
     eta, why = (best, why) if eta is None else (eta, "given")
-    if c is not None:
-        return Steps(eta, c, why, "given")
     wanted = eta * max(need, 0.0) / share
-    c = float(np.clip(wanted, LEAST, MOST))
     reason = "little noise to hide" if wanted <= LEAST else "hides the noise's unequal variances"
+    if noise.typical is not None and wanted > 0.99 * LEAST:
+        reason = "no more, since steps are shortened instead"
+    if c is None:
+        c = float(np.clip(wanted, LEAST, MOST if noise.typical is None else LEAST))
+    else:
+        reason = "given"
+    hottest = (c + eta * noise.top / 2) / (c + eta * noise.mean / 2)
+    if noise.typical is not None and hottest > 1 + HOT:
+        why = f"{why} (the noisiest is {hottest:.3g} times too hot)"
     return Steps(eta, c, why, reason)

@@ -92,8 +92,8 @@ class Heat(NamedTuple):
         moved = self.moved
         if self.wanders:
             return LUKEWARM, (
-                "in short runs chains get as far without heat as with it: what heat is good for"
-                " they cannot tell"
+                "in short runs nearly as many chains get elsewhere without heat: what heat is good"
+                " for they cannot tell"
             )
         if not self.useful:
             reached = self.levels[len(moved)].temperature
@@ -122,28 +122,31 @@ def ladder(
         temperatures = [t for t in temperatures if t < top] + [top]
     levels, cooled = [Level(1.0, plateau)], []
     wanders = False
-    if top is None and plateau.draws.shape[-1] > LOOKED_AFTER:
-        key, now = jax.random.split(key)
-        if wanders := _wanders(now, bursts, plateau, eta, c):
-            # One level is left, to see how the energy fluctuates.
-            temperatures = temperatures[:1]
     for temperature in temperatures:
         key, up, down = jax.random.split(key, 3)
         level, eta = _climb(up, bursts, levels[-1].burst.positions, eta, c, temperature)
         levels.append(level)
         if top is None or temperature == top:
             cooled.append(_compared(plateau, _cooled(down, bursts, levels, eta, c)))
-            if cooled[-1].returned < RETURNED:
+            if len(cooled) == 1 and top is None and plateau.draws.shape[-1] > LOOKED_AFTER:
+                key, now = jax.random.split(key)
+                wanders = _wanders(now, bursts, plateau, eta, c, cooled[-1].moved)
+            if wanders or cooled[-1].returned < RETURNED:
                 break
     return Heat(levels, cooled, top is not None, bursts.potential, wanders)
 
 
-def _wanders(key: PRNGKey, bursts: Bursts, plateau: Burst, eta: float, c: float) -> bool:
-    """Whether chains get elsewhere without heat in the time in which others go up and down."""
+def _wanders(
+    key: PRNGKey, bursts: Bursts, plateau: Burst, eta: float, c: float, moved: float
+) -> bool:
+    """Whether nearly as many get elsewhere without heat, in the time of one up and down."""
     burst = plateau
     for now in jax.random.split(key, UP_AND_DOWN):
         burst = bursts.run(now, burst.positions, eta, c)
-    return share_elsewhere(plateau.draws, burst.draws) >= ELSEWHERE
+    if not burst.finite:
+        return False
+    share = share_elsewhere(plateau.draws, burst.draws)
+    return share >= ELSEWHERE and share >= NEARLY * moved
 
 
 def _compared(plateau: Burst, burst: Burst) -> Cooled:

@@ -106,20 +106,28 @@ class Plateau:
         steps = friction.steps(curvature, noise, eta, c)
         return Numbers(steps, noise, relaxation(np.array([curvature]), gradients))
 
-    def better_frame(self, key: PRNGKey) -> Rounded | Thin:
-        """The frame that curvature and noise at the chains' positions ask for."""
+    def better_frame(
+        self, key: PRNGKey, eta: float | None = None, c: float | None = None
+    ) -> Rounded | Thin:
+        """The frame that curvature and noise at the chains' positions ask for.
+
+        In high dimension it is one for a step size and a noise, those that are given or else those
+        that would be chosen in the frame of now.
+        """
         first, second = jax.random.split(key)
         places = self.outside(self.positions)
         dtype = scalar_dtype(self.like)
         if self.many:
             curvature = curvature_at(second, self.inside, self.positions)
-            now = self.numbers(second, curvature, None, None).steps
+            now = self.numbers(second, curvature, eta, c).steps
             gradients = self._noise(first, self.potential, places, MANY // PLACES)
             return thin(gradients, now.eta, now.c, dtype)
         gradients = self._noise(first, self.potential, places, MANY)
         return rounded(curvatures(second, self.potential, places), gradients, dtype)
 
-    def rounded(self, key: PRNGKey, curvature: float) -> float:
+    def rounded(
+        self, key: PRNGKey, curvature: float, eta: float | None = None, c: float | None = None
+    ) -> float:
         """Frame after frame, until chains relax no faster; returns the last one's curvature.
 
         A frame is only as good as the place that it was measured at, and in a better one chains
@@ -128,7 +136,7 @@ class Plateau:
         best = np.inf
         for number in range(THIN_FRAMES if self.many else FRAMES):
             keys = jax.random.split(jax.random.fold_in(key, number), 3)
-            found = self.better_frame(keys[0])
+            found = self.better_frame(keys[0], eta, c)
             if found.frame is None:
                 break
             self.use(found.frame)

@@ -28,7 +28,7 @@ from tacthmc.tuning.bursts import estimates, stacked
 from tacthmc.tuning.heat import Heat
 
 LIGHTEST = 0.01
-"""η_ξ at most, for walls 5/3 away: what is lighter leaves θ no time to relax."""
+"""η_ξ at most, for a slope 4/3 wide: what is lighter leaves θ no time to relax."""
 PUSH = 0.03
 """η_ξ·(λ′σ)² at most: what is lighter is no faster where noise drags it, and leaves θ no time."""
 PER_LEVEL = 256
@@ -104,7 +104,7 @@ class Profile(NamedTuple):
 
     def coupling(self, breathing: bool, idle: bool = False) -> ShapedCoupling:
         """The coupling that they ask for; with most of ξ's range at rest where it is idle."""
-        width = WALL / (1 - AT_REST) * (1 - PLATEAU / WALL) if idle else WALL
+        width = (WALL - PLATEAU) / (1 - AT_REST) if idle else WALL
         plateau = AT_REST * width if idle else PLATEAU
         sds = self.sds(breathing)
         with warnings.catch_warnings():
@@ -148,7 +148,8 @@ def xi_step_size(seen: Profile, coupling: Coupling, breathing: bool) -> tuple[fl
     >>> round(value, 4), why
     (0.01, 'no lighter, so that θ keeps up')
     """
-    lightest = LIGHTEST * (float(coupling.wall) * 3 / 5) ** 2
+    slope = float(coupling.wall - coupling.plateau) / (WALL - PLATEAU)
+    lightest = LIGHTEST * slope**2
     push = seen.push(coupling, breathing)
     allowed = PUSH / push**2 if push > 0 else np.inf
     if allowed > lightest:

@@ -74,7 +74,7 @@ def warmup(
     5. **ξ**: how the energy fluctuates at each level gives the coupling's shape, whether θ widens
        with ξ, ξ's mass and the bias's bins (:mod:`tacthmc.tuning.slope`); a trial of the whole
        sampler says whether ξ's kinetic temperature is right.
-    6. **K** from the energy's autocorrelation.
+    6. **K** from the energy's autocorrelation; in high dimension, where a draw is dear, 100.
 
     Nothing of it is adapted afterwards: the sampler that comes back is one of fixed numbers, whose
     bias alone goes on learning (``bias.frozen()`` ends that too).
@@ -228,13 +228,14 @@ class _Xi(NamedTuple):
 def _heated(key: PRNGKey, plateau: Plateau, notes: _Notes) -> Heat:
     """Down, a first frame and first numbers, and up the ladder with them."""
     fixed, keys = notes.fixed, jax.random.split(key, 6)
+    eta, c = fixed.get("step_size"), fixed.get("noise")
     curvature = plateau.settled(keys[0])
     if fixed.get("frame") == "diagonal":
         plateau.use(plateau.diagonal_frame(keys[1], curvature))
         curvature = plateau.settled(keys[2])
     elif "frame" not in fixed:
-        curvature = plateau.rounded(keys[2], curvature)
-    first = plateau.numbers(keys[3], curvature, fixed.get("step_size"), fixed.get("noise"))
+        curvature = plateau.rounded(keys[2], curvature, eta, c)
+    first = plateau.numbers(keys[3], curvature, eta, c)
     plateau.longer(first.relaxation)
     steps = plateau.verified(keys[4], first.steps, "step_size" in fixed)
     top = float(fixed["coupling"].hottest) if "coupling" in fixed else None
@@ -270,7 +271,7 @@ def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, way: _Way, notes: _Notes)
     ]
     plateau.positions = heat.widest.positions
     if "frame" not in fixed:
-        found = plateau.better_frame(keys[0])
+        found = plateau.better_frame(keys[0], fixed.get("step_size"), fixed.get("noise"))
         plateau.use(found.frame)
         reason = found.why
     else:
