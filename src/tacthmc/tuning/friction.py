@@ -51,7 +51,8 @@ class Noise(NamedTuple):
     mean: float
     top: float
     typical: float | None = None
-    """The mean over all but the noisiest directions, where that decides."""
+    """That of a typical direction, where that decides: the mean over all but the noisiest, or the
+    median over coordinates if that is less."""
 
 
 class Steps(NamedTuple):
@@ -83,7 +84,9 @@ def force_noise(gradients: Float[np.ndarray, "n d"]) -> Noise:
     seen = spectrum(centred, len(centred) if many else 1)
     # Two standard errors of a variance are no excess.
     top = float(seen.along[0]) / (1 + 2 * seen.doubt)
-    return Noise(mean, max(top, mean), min(seen.bulk, mean) if many else None)
+    # Which of the two is less depends on which way the noisiest directions point.
+    typical = min(seen.bulk, float(np.median(each)), mean)
+    return Noise(mean, max(top, mean), typical if many else None)
 
 
 def steps(
