@@ -88,7 +88,7 @@ def _in_turn(
     if jax.default_backend() != "cpu" or numbers < LARGE * jax.tree.leaves(state)[0].shape[0]:
         return False
     if has_low_rank((sampler, potential)):
-        # Thin products of several vectors take XLA ten times as long as those of each.
+        # Thin products of several vectors take XLA several times as long as those of each.
         return True
     data = jax.tree.map(
         lambda axis, part: one(part, 0 if axis is None else 1),

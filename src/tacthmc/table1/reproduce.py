@@ -104,9 +104,13 @@ def write_tables(out: Path) -> list[Path]:
 
 def read_records(out: Path) -> list[Record]:
     """What is in the folder's ``results.json`` and ``search.json``, each with all its fields."""
+    paths = [path for path in (out / SEARCH, out / RESULTS) if path.exists()]
+    read = [unpacked(json.loads(path.read_text(encoding="utf-8"))) for path in paths]
     found: list[Record] = []
-    for path in (out / SEARCH, out / RESULTS):
-        found += unpacked(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
+    for records_of in read:
+        # A process that ended between the two files may have left a group in both.
+        known = {record["group"] for record in found}
+        found += [record for record in records_of if record["group"] not in known]
     return found
 
 
