@@ -145,6 +145,13 @@ def test_directions_have_to_fit():
     assert "too much room" in found.why
 
 
+@pytest.mark.parametrize("size", [1, 2, 400])
+def test_noise_of_any_dimension(size):
+    seen = friction.force_noise(np.random.default_rng(0).normal(size=(200, size)))
+    assert seen.mean == pytest.approx(1.0, rel=0.15)
+    assert seen.mean <= seen.top < 1.2
+
+
 def test_even_noise_needs_no_frame():
     noise = np.random.default_rng(0).normal(size=(200, 1_000))
     found = thin(noise, 0.01, C)

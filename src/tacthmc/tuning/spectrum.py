@@ -47,5 +47,6 @@ def spectrum(gradients: Float[np.ndarray, "n d"], most: int) -> Spectrum:
     along = np.var((second @ rows.T.astype(second.dtype)).astype(float), axis=0, ddof=1)
     whole = float(np.mean(np.mean(second**2, axis=0), dtype=float)) * size
     order = np.argsort(along)[::-1]
-    bulk = max(whole - float(along.sum()), 0.0) / (size - sought)
+    # In one dimension nothing is left.
+    bulk = max(whole - float(along.sum()), 0.0) / max(size - sought, 1)
     return Spectrum(rows[order], along[order], bulk, float(np.sqrt(2 / len(second))))
