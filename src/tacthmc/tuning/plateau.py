@@ -104,7 +104,7 @@ class Plateau:
         gradients = self._noise(key, self.inside, self.positions)
         noise = friction.force_noise(gradients)
         steps = friction.steps(curvature, noise, eta, c)
-        return Numbers(steps, noise, relaxation(np.array([curvature]), gradients))
+        return Numbers(steps, noise, relaxation(np.array([curvature]), noise))
 
     def better_frame(
         self, key: PRNGKey, eta: float | None = None, c: float | None = None
@@ -141,9 +141,11 @@ class Plateau:
                 break
             self.use(found.frame)
             curvature = self.settled(keys[1])
+            if self.many:
+                # The flattest directions, which a thin frame leaves alone, say nothing of it.
+                continue
             time = self.numbers(keys[2], curvature, None, None).relaxation
-            # A thin frame leaves the flattest directions alone: they relax faster by a longer step.
-            if time > FASTER * best and not self.many:
+            if time > FASTER * best:
                 break
             best = time
         return curvature

@@ -65,11 +65,9 @@ def curvatures(
 ) -> Float[np.ndarray, "d d"] | None:
     """The mean over positions of |H|, the Hessian with its eigenvalues' signs taken off.
 
-    None in high dimension, and for models that have a gradient of their own and no second one.
+    None for models that have a gradient of their own and no second one. It has D² numbers: for up
+    to ``DENSE`` dimensions.
     """
-    size = sum(leaf[0].size for leaf in jax.tree.leaves(positions))
-    if size > DENSE:
-        return None
     try:
         hessians = np.asarray(_hessians(key, potential, positions), float)
     except NO_SECOND_DERIVATIVE:
@@ -100,7 +98,7 @@ def rounded(
         return Rounded(None, np.nan, np.nan)
     if not np.all(np.isfinite(hessian)) or not np.trace(hessian) > 0:
         return Rounded(None, np.nan, np.nan)
-    without = relaxation(np.linalg.eigvalsh(hessian), gradients)
+    without = relaxation(np.linalg.eigvalsh(hessian), friction.force_noise(gradients))
     times = {}
     for number, matrix in enumerate((hessian, gradients.T @ gradients / len(gradients))):
         if np.trace(matrix) > 0:
@@ -108,7 +106,7 @@ def rounded(
             # In units where the steepest direction has a curvature of one.
             scale /= np.sqrt(np.linalg.eigvalsh(scale.T @ hessian @ scale)[-1])
             left = np.linalg.eigvalsh(scale.T @ hessian @ scale)
-            within = relaxation(left, gradients @ scale)
+            within = relaxation(left, friction.force_noise(gradients @ scale))
             times[number] = within, scale
     within, scale = min(times.values(), key=lambda pair: pair[0])
     invertible = np.linalg.cond(scale) < 0.1 / np.finfo(dtype).eps
@@ -126,15 +124,14 @@ def _inverse_root(matrix: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
     return units[:, None] * (vectors / np.sqrt(values)) @ vectors.T
 
 
-def relaxation(curvatures: Float[np.ndarray, " k"], gradients: Float[np.ndarray, "n d"]) -> float:
+def relaxation(curvatures: Float[np.ndarray, " k"], noise: friction.Noise) -> float:
     """Steps in which the flattest direction forgets, at the step size that noise and L allow.
 
-    >>> round(relaxation(np.ones(2), np.zeros((8, 2))))
+    >>> round(relaxation(np.ones(2), friction.Noise(0.0, 0.0)))
     20
     """
     steepest = float(np.max(curvatures))
     flattest = max(float(np.min(curvatures)), FLATTEST * steepest)
-    noise = friction.force_noise(gradients)
     eta, c, *_ = friction.steps(steepest, noise)
     z = c + eta * noise.mean / 2
     return float(max(z / (eta * flattest), 2 / z))

@@ -148,8 +148,7 @@ def xi_step_size(seen: Profile, coupling: Coupling, breathing: bool) -> tuple[fl
     >>> round(value, 4), why
     (0.01, 'no lighter, so that θ keeps up')
     """
-    slope = float(coupling.wall - coupling.plateau) / (WALL - PLATEAU)
-    lightest = LIGHTEST * slope**2
+    lightest = LIGHTEST * _width(coupling) ** 2
     push = seen.push(coupling, breathing)
     allowed = PUSH / push**2 if push > 0 else np.inf
     if allowed > lightest:
@@ -162,6 +161,10 @@ def bins(seen: Profile, breathing: bool, coupling: Coupling) -> int:
 
     Of a coupling of which more is plateau there are as many more, since they are equally wide.
     """
-    slope = float(coupling.wall - coupling.plateau) / (WALL - PLATEAU)
-    more = float(coupling.wall) / WALL / slope
+    more = float(coupling.wall) / WALL / _width(coupling)
     return int(np.clip(BINS_PER_SD * seen.length(breathing) * more, FEWEST_BINS, MOST_BINS))
+
+
+def _width(coupling: Coupling) -> float:
+    """That of the slope, in units of the usual one."""
+    return float(coupling.wall - coupling.plateau) / (WALL - PLATEAU)
