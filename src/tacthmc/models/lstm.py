@@ -14,7 +14,7 @@ from tacthmc.models.dense import dense
 from tacthmc.models.model import Leaf, Model, as_floats
 from tacthmc.models.products import Compute, check_compute
 
-Recurrence: TypeAlias = Literal["loop", "written out"]
+Recurrence: TypeAlias = Literal["loop", "written out", "one kernel"]
 
 
 class LSTM(Model):
@@ -53,15 +53,24 @@ class LSTM(Model):
         """The logits."""
         x = as_floats(jnp.transpose(images, (2, 1, 0)), params["lstm.input"])
         weights = params["lstm.input"], params["lstm.recurrent"], params["lstm.bias"]
-        form = self.recurrence
-        if form is None:
-            form = "loop" if jax.default_backend() == "cpu" else "written out"
-        run = recurrence.last_state if form == "loop" else written_out.last_state
-        last = jax.nn.relu(run(x, *weights, self.compute))
+        last = jax.nn.relu(self._last_state(x, *weights))
         hidden = dense(
             params["hidden.weight"], params["hidden.bias"], last, self.compute, features=1
         )
         return dense(params["out.weight"], params["out.bias"], jax.nn.relu(hidden), self.compute)
+
+    def _last_state(self, x: Array, w_x: Array, w_h: Array, bias: Array) -> Float[Array, "n h"]:
+        form, backend = self.recurrence, jax.default_backend()
+        if form is None:
+            whole = backend == "gpu" and self.compute == "bfloat16" and w_h.dtype == jnp.float32
+            form = "one kernel" if whole else "loop" if backend == "cpu" else "written out"
+        if form == "one kernel":
+            # Imported where it is wanted: Pallas takes a while.
+            from tacthmc.models import persistent
+
+            return persistent.last_state(x, w_x, w_h, bias, interpret=backend == "cpu")
+        run = recurrence.last_state if form == "loop" else written_out.last_state
+        return run(x, w_x, w_h, bias, self.compute)
 
 
 def lstm(
@@ -75,9 +84,11 @@ def lstm(
     Args:
         classes: how many classes.
         compute: the precision of products, see :mod:`tacthmc.models.products`.
-        recurrence: "loop" or "written out", see the modules of these names; the numbers are the
-            same up to rounding at ``compute``. By default the faster: the loop on a CPU, the other
-            on a GPU.
+        recurrence: "loop" (:mod:`tacthmc.models.recurrence`), "written out"
+            (:mod:`tacthmc.models.written_out`) or "one kernel" (:mod:`tacthmc.models.persistent`,
+            for NVIDIA's GPUs and ``compute="bfloat16"``; on a CPU it is interpreted, which is slow,
+            for tests); the numbers are the same up to rounding at ``compute``. By default the
+            fastest: the loop on a CPU, on a GPU one kernel in bfloat16, else written out.
 
     >>> import jax, jax.numpy as jnp
     >>> model = lstm()
@@ -91,4 +102,7 @@ def lstm(
     check_compute(compute)
     if recurrence not in (None, *get_args(Recurrence)):
         raise ValueError(f"recurrence must be one of {get_args(Recurrence)}; got {recurrence!r}")
+    if recurrence == "one kernel" and compute != "bfloat16":
+        # In more digits the weights do not fit on the chip beside the state.
+        raise ValueError(f'recurrence="one kernel" needs compute="bfloat16"; got {compute!r}')
     return LSTM(classes=classes, compute=compute, recurrence=recurrence)
