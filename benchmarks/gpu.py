@@ -98,11 +98,11 @@ def step_microseconds(name: str, compute: str, chains: int) -> dict[str, float]:
     return {"step": 1e6 * step, "chain_step": 1e6 * step / chains, "compile_seconds": compiled}
 
 
-def steps() -> dict[str, Any]:
+def steps(names: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     plan = [
         (name, compute, chains)
-        for name in TASKS
+        for name in names
         for compute, counts in ((CHOSEN[name], (1, 8, 32, 128)), ("float32", (128,)))
         for chains in counts
     ]
@@ -171,11 +171,12 @@ def torch() -> dict[str, Any]:
     return found
 
 
-def evaluation(steps: dict[str, Any]) -> dict[str, Any]:
+def evaluation(names: list[str], steps: dict[str, Any]) -> dict[str, Any]:
     """The test set under every chain's parameters, once an epoch, over the epoch's steps."""
     found: dict[str, Any] = {}
     chains = 128
-    for name, (shape, _, batch, train, test) in TASKS.items():
+    for name in names:
+        shape, _, batch, train, test = TASKS[name]
         compute = CHOSEN[name]
         model = network(name, compute)
         draws = jax.vmap(model.init)(jax.random.split(jax.random.key(0), chains))
@@ -240,23 +241,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="+")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--networks", nargs="+", default=list(TASKS), help="for equivalence")
+    parser.add_argument("--networks", nargs="+", default=list(TASKS), help="for all but torch")
     parser.add_argument("--computes", nargs="+", default=[], help="for equivalence")
     options = parser.parse_args()
     results = json.loads(options.out.read_text()) if options.out.exists() else {}
     for part in options.parts:
-        if part == "evaluation":
-            results[part] = evaluation(results["steps"])
+        if part == "steps":
+            results.setdefault(part, {}).update(steps(options.networks))
+        elif part == "evaluation":
+            found = evaluation(options.networks, results["steps"])
+            results.setdefault(part, {}).update(found)
         elif part == "equivalence":
             results[part] = equivalence(options.out.parent, options.networks, options.computes)
         else:
-            results[part] = {"chip": chip, "steps": steps, "torch": torch}[part]()
+            results[part] = {"chip": chip, "torch": torch}[part]()
         results["machine"] = {
             "device": jax.devices()[0].device_kind,
             "jax": jax.__version__,
             "python": platform.python_version(),
         }
-        results.setdefault("commands", {})[part] = " ".join(["python -m benchmarks.gpu", part])
+        some = options.networks != list(TASKS) and part not in ("chip", "torch")
+        words = ["python -m benchmarks.gpu", part] + ["--networks", *options.networks] * some
+        called = f"{part}, {' '.join(options.networks)}" if some else part
+        results.setdefault("commands", {})[called] = " ".join(words)
         results["seed"] = 0
         options.out.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
 
