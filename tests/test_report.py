@@ -314,6 +314,18 @@ def test_a_run_too_short_says_so():
     assert above.level == "bad"
 
 
+@pytest.mark.parametrize("hottest", [1.001, 1.2])
+def test_a_xi_that_hardly_heats_is_no_tempering(hottest):
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    sampler = tacthmc.tact(0.1, coupling=tacthmc.PowerCoupling.up_to(hottest))
+    run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), 20_000, 2)
+    assert run.round_trips.min() > 0
+    found, _ = levels(run)
+    said = "ξ hardly heats: these are SGNHT's draws"
+    assert (found.get(said) == "look") == (hottest < 1.1)
+    assert ("those of SGNHT" in str(run.summary())) == (hottest < 1.1)
+
+
 def test_a_chain_that_is_no_longer_finite(tmp_path):
     target = tacthmc.potential(lambda x: jnp.sum(x**4))
     sampler = tacthmc.sghmc(3.0, keep_every=1)

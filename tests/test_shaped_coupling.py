@@ -19,6 +19,18 @@ CURVES = {
 }
 
 
+@pytest.mark.parametrize("sd", [4e3, 1e6, 1e9])
+def test_a_way_next_to_unit_temperature_has_its_digits(sd):
+    """λ′σ is the same all along, in single precision, where λ falls by one over σ."""
+    hottest = 1 + 1 / sd
+    coupling = tacthmc.ShapedCoupling([1.0, hottest], [sd, sd])
+    xi = jnp.linspace(0.34, 1.66, 500)
+    lam, slope = jax.vmap(coupling.value_and_slope)(xi)
+    assert slope.dtype == jnp.float32
+    np.testing.assert_allclose(-np.asarray(slope) * sd, 3 / 4, rtol=1e-3)
+    assert np.all(np.asarray(lam) <= 1)
+
+
 @pytest.mark.parametrize("curve", CURVES)
 @pytest.mark.parametrize("knots", [4, 64])
 def test_slope_ends_and_plateau(curve, knots, x64):

@@ -9,7 +9,8 @@ import pytest
 import tacthmc
 from tacthmc.targets import three_gaussians
 from tacthmc.tuning import friction, inertia, slope
-from tacthmc.tuning.heat import share_elsewhere
+from tacthmc.tuning.bursts import Burst
+from tacthmc.tuning.heat import Cooled, Heat, Level, share_elsewhere
 from tacthmc.tuning.plateau import Plateau
 from tacthmc.tuning.rounding import rounded
 from tests.budget import assert_mean
@@ -299,7 +300,8 @@ def test_a_network_is_tuned(network):
     assert "directions shortened" in reasons["frame"]
     assert "numbers" in reasons["keep_every"]
     assert "cannot tell" in reasons["coupling"]
-    assert float(sampler.coupling.plateau / sampler.coupling.wall) == pytest.approx(0.8)
+    assert "one standard deviation of the energy" in reasons["coupling"]
+    assert float(sampler.coupling.plateau / sampler.coupling.wall) == pytest.approx(slope.AT_REST)
     # Bursts stay as short as they were asked to be, or ten times that.
     assert sampler.tuning.gradients < 4 * 200 * 1_000
 
@@ -371,8 +373,37 @@ def test_an_idle_coupling_is_mostly_plateau_and_no_steeper():
     usual, idle = seen.coupling(breathing=False), seen.coupling(breathing=False, idle=True)
     assert idle.plateau / idle.wall == pytest.approx(slope.AT_REST)
     assert seen.push(idle, breathing=False) == pytest.approx(seen.push(usual, False), rel=1e-3)
-    more = slope.bins(seen, False, idle) / slope.bins(seen, False, usual)
-    assert more == pytest.approx(idle.wall / usual.wall, rel=0.05)
+    short = seen.up_to(1.6)
+    wanted = slope.BINS_PER_SD * short.length(breathing=False) * float(idle.wall / usual.wall)
+    assert slope.bins(short, False, idle) == pytest.approx(wanted, rel=0.01)
+
+
+@pytest.mark.parametrize("dimension", [friction.LOOKED_AFTER, friction.LOOKED_AFTER + 1])
+@pytest.mark.parametrize("moved", [0.0, 0.5])
+def test_only_high_dimension_rests_where_heat_is_of_no_use(dimension, moved):
+    burst = Burst((), np.zeros((2, 2, dimension)), np.zeros((2, 2)), 1, True)
+    levels, cooled = [Level(1.0, burst), Level(3.0, burst)], [Cooled(burst, moved, 1.0)]
+    heat = Heat(levels, cooled, given=False, potential=None)
+    assert heat.idle == (dimension > friction.LOOKED_AFTER and moved == 0)
+
+
+@pytest.mark.parametrize("longest", [20.0, 1.0, 0.01])
+def test_a_way_is_as_short_as_was_asked_for(longest):
+    hot = np.array([1.0, 3.0, 9.0])
+    seen = slope.Profile(hot, 4_000 * hot, 4_000 * hot)
+    way = seen.up_to(seen.within(longest))
+    assert way.length(breathing=False) == pytest.approx(longest, rel=1e-3)
+    fall = 1 - 1 / float(way.coupling(False, idle=True).hottest)
+    assert fall == pytest.approx(longest / 4_000, rel=0.05)
+
+
+@pytest.mark.parametrize("returned", [1.0, 0.5])
+def test_chains_that_did_not_cool_are_not_said_to_have_come_back(returned):
+    burst = Burst((), np.zeros((2, 2, 3)), np.zeros((2, 2)), 1, True)
+    levels, cooled = [Level(1.0, burst), Level(3.0, burst)], [Cooled(burst, 0.9, returned)]
+    hottest, why = Heat(levels, cooled, given=False, potential=None).hottest
+    assert ("had not cooled" in why) == (returned < 0.9)
+    assert (hottest == 3.0) == (returned == 1.0)
 
 
 def test_breathing_is_calm_in_one_gaussian():

@@ -51,7 +51,8 @@ class ShapedCoupling(Coupling):
 
     plateau: Number
     wall: Number
-    values: Float[Array, " k"]
+    falls: Float[Array, " k"]
+    """1 − λ at the knots: next to λ = 1 single precision has no digits for differences of λ."""
     slopes: Float[Array, " k"]
     even: bool = eqx.field(static=True)
 
@@ -85,9 +86,9 @@ class ShapedCoupling(Coupling):
                 f"fluctuations must be one number for each of {len(hot)} temperatures; got shape"
                 f" {s.shape}"
             )
-        lam, slopes = _shape(np.log(hot), np.log(s), knots)
+        falls, slopes = _shape(np.log(hot), np.log(s), knots)
         self.plateau, self.wall, self.even = plateau, wall, True
-        self.values, self.slopes = jnp.asarray(lam), jnp.asarray(slopes)
+        self.falls, self.slopes = jnp.asarray(falls), jnp.asarray(slopes)
 
     @classmethod
     def after(cls, run: Any, *, bins: int = 12, knots: int = 64) -> "ShapedCoupling":
@@ -117,36 +118,36 @@ class ShapedCoupling(Coupling):
     def value_and_slope(self, xi: Scalar) -> tuple[Scalar, Scalar]:
         """λ and λ′ of the cubic that ξ lies in; (1, 0) on the plateau."""
         plateau, wall = (jnp.asarray(x).astype(xi.dtype) for x in (self.plateau, self.wall))
-        pieces = len(self.values) - 1
+        pieces = len(self.falls) - 1
         along = (jnp.abs(xi) - plateau) / (wall - plateau) * pieces
         piece = jnp.clip(jnp.floor(along), 0, pieces - 1).astype(int)
         u = along - piece.astype(xi.dtype)
-        left, right = (self.values[piece + i].astype(xi.dtype) for i in (0, 1))
+        left, right = (self.falls[piece + i].astype(xi.dtype) for i in (0, 1))
         # Slopes are per piece.
         a, b = (self.slopes[piece + i].astype(xi.dtype) for i in (0, 1))
-        rise = right - left
+        rise = left - right
         quadratic, cubic = 3 * rise - 2 * a - b, a + b - 2 * rise
-        value = left + u * (a + u * (quadratic + u * cubic))
+        value = 1 - (left - u * (a + u * (quadratic + u * cubic)))
         slope = (a + u * (2 * quadratic + u * 3 * cubic)) * pieces / (wall - plateau)
         flat = along <= 0
         return jnp.where(flat, 1, value), jnp.where(flat, 0, jnp.sign(xi) * slope)
 
 
 def _shape(log_hot: np.ndarray, log_s: np.ndarray, knots: int) -> tuple[np.ndarray, np.ndarray]:
-    """λ at equal steps of ξ, and its slope there per step."""
+    """1 − λ at equal steps of ξ, and λ's slope there per step."""
     fine = np.linspace(0.0, log_hot[-1], FINE + 1)
     # s·|dλ| = s·λ·d(log T).
     weight = np.exp(np.interp(fine, log_hot, log_s) - fine)
     covered = np.concatenate([[0.0], np.cumsum(0.5 * (weight[1:] + weight[:-1]))])
     way = covered / covered[-1]
     places = np.interp(np.linspace(0.0, 1.0, knots + 1), way, fine)
-    lam = np.exp(-places)
-    lam[0], lam[-1] = 1.0, np.exp(-log_hot[-1])
+    falls = -np.expm1(-places)
+    falls[0], falls[-1] = 0.0, -np.expm1(-log_hot[-1])
     total = covered[-1] * (fine[1] - fine[0])
     slopes = -total / knots * np.exp(-np.interp(places, log_hot, log_s))
-    rises = np.diff(lam)
+    rises = -np.diff(falls)
     most = np.minimum(np.abs(np.append(rises, rises[-1])), np.abs(np.append(rises[0], rises)))
-    return lam, np.maximum(slopes, -3 * most)
+    return falls, np.maximum(slopes, -3 * most)
 
 
 def _measured(

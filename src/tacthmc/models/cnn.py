@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
 from tacthmc import checks
+from tacthmc.models.accelerator import has_tensor_cores
 from tacthmc.models.convolution import Method, convolve
 from tacthmc.models.dense import dense
 from tacthmc.models.model import Leaf, Model, as_floats
@@ -66,7 +67,7 @@ class CNN(Model):
         method = self.convolution
         if method is None:
             # In float32 the fused kernels have no tensor cores to use.
-            fast = jax.default_backend() == "gpu" and self.compute != "float32"
+            fast = self.compute != "float32" and has_tensor_cores()
             method = "fused" if fast else "phases"
         if method != "fused":
             x = as_floats(x, kernel)
@@ -92,8 +93,8 @@ def cnn(
         compute: the precision of products, see :mod:`tacthmc.models.products`.
         convolution: how convolutions are computed, see :mod:`tacthmc.models.convolution`; the
             numbers are the same up to rounding at ``compute``. "fused" is for NVIDIA's GPUs (on a
-            CPU it is interpreted, which is slow, for tests). By default "fused" on a GPU unless
-            ``compute`` is "float32", else "phases".
+            CPU it is interpreted, which is slow, for tests). By default "fused" on an NVIDIA GPU
+            unless ``compute`` is "float32", else "phases".
 
     >>> import jax, jax.numpy as jnp
     >>> model = cnn()

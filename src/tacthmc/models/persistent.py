@@ -9,6 +9,8 @@ and the cell on the chip from the first step to the last.
   step where a gradient is wanted.
 - ``_return`` goes back, computes the gates once more and leaves :math:`\partial z_t`; the gradient
   of the weights is then a product over all steps and examples, which XLA does.
+
+There is no second derivative: of a kernel that is a gradient already, JAX knows none.
 """
 
 import math
@@ -38,7 +40,8 @@ def _sigmoid(z: Array) -> Array:
 
 
 def _tanh(z: Array) -> Array:
-    # Right to float32's last digit of 1, and half the work of the library's.
+    # Right to float32's last digit of 1 (small values have fewer digits of their own), and half
+    # the work of the library's.
     return 2 * _sigmoid(2 * z) - 1
 
 
@@ -65,7 +68,7 @@ def _read(rows: Any, w_x: Any, w_h: Any, last: Any, *kept: Any) -> None:
         i, f, g, o = _gates(z)
         c = f * c + i * g
         now = o * _tanh(c)
-        last[mine, :] = now
+        last[mine, :] = now  # of each step: the last one stays, and no register holds it
         if kept:
             sums, cells, states = kept
             for k, one in enumerate(z):
@@ -201,6 +204,7 @@ def last_state(
     hidden = w_h.shape[0]
     if hidden < 16 or hidden & (hidden - 1):
         raise ValueError(f"hidden units must be a power of two from 16 on; got {hidden}")
-    if w_h.dtype != jnp.float32:
-        raise TypeError(f"weights must be float32; got {w_h.dtype}")
+    for name, given in {"x": x, "w_x": w_x, "w_h": w_h, "bias": bias}.items():
+        if given.dtype != jnp.float32:
+            raise TypeError(f"{name} must be float32; got {given.dtype}")
     return _last_state(x, w_x, w_h, bias, interpret)

@@ -9,6 +9,7 @@ from tacthmc.bias import AdaptiveBiasingForce, FrozenBias, Metadynamics
 from tacthmc.diagnostics import Law
 from tacthmc.family import Langevin
 from tacthmc.report.shown import Shown
+from tacthmc.run.summary import HARDLY_WARM
 from tacthmc.samplers.optimiser import Optimiser
 
 Level = Literal["good", "look", "bad"]
@@ -147,6 +148,18 @@ def _plateau(shown: Shown) -> list[Finding]:
 
 def _trips(shown: Shown) -> list[Finding]:
     trips = shown.summary.round_trips
+    hottest = shown.summary.hottest
+    if hottest is not None and hottest < HARDLY_WARM:
+        return [
+            Finding(
+                "look",
+                "ξ hardly heats: these are SGNHT's draws",
+                f"The hottest temperature is {hottest:.6g}: no mode is crossed by heating, with"
+                " round trips or without.",
+                "A warm-up chooses that in high dimension where it finds no use for heat; give a"
+                " coupling to heat all the same.",
+            )
+        ]
     text = f"Round trips from the plateau to a wall and back: {_range(trips, ',')} a chain."
     if min(trips) == 0:
         return [

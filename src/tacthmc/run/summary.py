@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tacthmc.run.result import Run
 
 SHOWN = 16
+HARDLY_WARM = 1.1
+"""A hottest temperature below this crosses no barrier that unit temperature does not."""
 
 
 class Parameter(NamedTuple):
@@ -42,6 +44,8 @@ class Summary:
     notes: list[str]
     swept: bool = False
     """Whether ξ is led (:class:`tacthmc.Sweep`): then its histogram says nothing."""
+    hottest: float | None = None
+    """The temperature at ξ's walls, the least of the chains'; None where there is no ξ."""
 
     def __str__(self) -> str:
         """Plain-text tables."""
@@ -84,15 +88,15 @@ class Summary:
 def summarise(run: "Run") -> Summary:
     """Gather a run's numbers."""
     rows, total = _parameters(run)
-    notes = _notes(run, rows)
-    if not arviz_is_there():
-        notes.append("! ESS and R-hat need ArviZ: pip install arviz")
-    expected, swept = None, False
+    expected, swept, hottest = None, False, None
     if run.tempered and run.program_is_known and isinstance(run.sampler, Langevin):
         swept = run.sampler.sweep is not None
-        expected = float(
-            np.mean([_share(run.tempered_sampler(chain)) for chain in range(run.num_chains)])
-        )
+        each = [run.tempered_sampler(chain) for chain in range(run.num_chains)]
+        expected = float(np.mean([_share(sampler) for sampler in each]))
+        hottest = min(float(one.coupling.hottest) for one in each if one.coupling is not None)
+    notes = _notes(run, rows, hottest)
+    if not arviz_is_there():
+        notes.append("! ESS and R-hat need ArviZ: pip install arviz")
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
     weighted = " of all temperatures, weighted" if run.keep_all else ""
     return Summary(
@@ -110,6 +114,7 @@ def summarise(run: "Run") -> Summary:
         thermostats=run.thermostats,
         notes=notes,
         swept=swept,
+        hottest=hottest,
     )
 
 
@@ -153,7 +158,7 @@ def _parameter(name: str, values: np.ndarray, weights: np.ndarray | None, there:
     )
 
 
-def _notes(run: "Run", parameters: list[Parameter]) -> list[str]:
+def _notes(run: "Run", parameters: list[Parameter], hottest: float | None) -> list[str]:
     notes = [f"! {failure}" for failure in run.failures]
     if run.interrupted:
         notes.append("! the run was interrupted; what was done until then is here")
@@ -161,6 +166,11 @@ def _notes(run: "Run", parameters: list[Parameter]) -> list[str]:
         notes.append(
             "! at least one chain has no draw at unit temperature: run longer, or look at"
             " run.trace['xi'] and run.all_draws"
+        )
+    elif hottest is not None and hottest < HARDLY_WARM:
+        notes.append(
+            f"! ξ's hottest temperature is {hottest:.6g}: draws are those of SGNHT, no modes were"
+            " crossed by heating"
         )
     elif run.tempered and run.round_trips.min() == 0:
         notes.append(

@@ -84,6 +84,11 @@ class Heat(NamedTuple):
         return max(self.moved) >= ELSEWHERE
 
     @property
+    def idle(self) -> bool:
+        """Whether ξ had better rest: in high dimension, where heat is not known to be of use."""
+        return not self.useful and self.levels[0].burst.draws.shape[-1] > LOOKED_AFTER
+
+    @property
     def hottest(self) -> tuple[float, str]:
         """The first level from which nearly as many come back elsewhere as from any; and why.
 
@@ -95,8 +100,13 @@ class Heat(NamedTuple):
                 "in short runs nearly as many chains get elsewhere without heat: what heat is good"
                 " for they cannot tell"
             )
+        reached = self.levels[len(moved)].temperature
+        if not self.useful and self.cooled[-1].returned < RETURNED:
+            return LUKEWARM, (
+                f"heated up to {reached:g}, chains had not cooled again in as long a time: what"
+                " heat is good for cannot be told"
+            )
         if not self.useful:
-            reached = self.levels[len(moved)].temperature
             return LUKEWARM, (
                 f"heated up to {reached:g} and cooled again, the chains came back to where they"
                 " were: no other mode is in reach"

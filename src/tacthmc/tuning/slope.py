@@ -35,7 +35,7 @@ PER_LEVEL = 256
 """Draws at which energies are estimated, a level."""
 PLATEAU, WALL = 1 / 3, 5 / 3
 """ξ0 and W0: a fifth of the time at unit temperature."""
-AT_REST = 0.8
+AT_REST = 0.95
 """The share of it where nothing is known to be gained from heat; the slope is as wide."""
 FEWEST_BINS, MOST_BINS = 30, 400
 BINS_PER_SD = 4
@@ -54,9 +54,12 @@ class Profile(NamedTuple):
         >>> hot = np.array([1.0, 3.0, 9.0])
         >>> Profile(hot, hot, hot).up_to(1.5).plain.round(3).tolist()
         [1.0, 1.5]
+        >>> Profile(hot, hot, hot).up_to(1.0001).temperatures.tolist()
+        [1.0, 1.0001]
         """
         logs = np.log(self.temperatures)
-        kept = self.temperatures < 0.999 * hottest
+        # Nothing that is next to the end; of a short way as of a long one.
+        kept = logs < 0.999 * np.log(hottest)
         columns = [np.append(self.temperatures[kept], hottest)]
         for sds in (self.sds(False), self.sds(True)):
             end = np.exp(np.interp(np.log(hottest), logs, np.log(sds)))

@@ -41,6 +41,11 @@ BREATHES = 0.8
 """θ widens with ξ where that makes ξ's way so much shorter."""
 LONGEST_IDLE = 20.0
 """ξ's way in standard deviations of the energy where heat is of no use: some thousand steps."""
+LONGEST_AT_REST = 1.0
+"""The same in high dimension. Chains of a network have not settled: their mean energy drifts by
+a few of those standard deviations σ (which mini-batches' noise makes, not θ). A bias over a way of
+Λ of them is wrong by Λ·drift/σ in units of kT: a few for one, twenty times that for 20, which
+would hold ξ off its plateau."""
 NOISY, LARGEST_DIAGONAL = 0.1, 256
 """One thermostat a coordinate where the force's noise makes so much friction beside c, up to so
 many dimensions: mini-batches' noise differs between coordinates and from place to place."""
@@ -70,7 +75,9 @@ def warmup(
        (:mod:`tacthmc.tuning.friction`), and the configurational temperature ⟨(θ − a)·∇U⟩/D, which
        an integrator's bias would raise.
     4. **How hot**: chains are heated up a ladder of temperatures and cooled again from each; the
-       hottest is the first from which nearly as many come back elsewhere as from any.
+       hottest is the first from which nearly as many come back elsewhere as from any. Where
+       heat is not found to be of use it is 1.5 or less, and in more than 256 dimensions ξ is at
+       rest for most of the time.
     5. **ξ**: how the energy fluctuates at each level gives the coupling's shape, whether θ widens
        with ξ, ξ's mass and the bias's bins (:mod:`tacthmc.tuning.slope`); a trial of the whole
        sampler says whether ξ's kinetic temperature is right.
@@ -206,7 +213,7 @@ class _Way(NamedTuple):
     far: bool
     """Whether it takes chains elsewhere, or was asked for."""
     idle: bool = False
-    """Whether it cannot be told what it is good for."""
+    """Whether ξ is to be at rest for most of the time."""
 
 
 class _Theta(NamedTuple):
@@ -250,15 +257,14 @@ def _way(key: PRNGKey, plateau: Plateau, heat: Heat, notes: _Notes) -> _Way:
     if heat.given:
         return _Way(seen, float(notes.fixed["coupling"].hottest), "given", middle, True)
     hottest, why = heat.hottest
-    if not heat.useful and (near := seen.within(LONGEST_IDLE)) < hottest:
+    longest = LONGEST_AT_REST if heat.idle else LONGEST_IDLE
+    if not heat.useful and (near := seen.within(longest)) < hottest:
         hottest = near
-        why += (
-            f", and to be hotter would take ξ more than {LONGEST_IDLE:g} standard deviations of"
-            " the energy"
-        )
-    if heat.wanders:
+        many = "one standard deviation" if longest == 1 else f"{longest:g} standard deviations"
+        why += f", and to be hotter would take ξ more than {many} of the energy"
+    if heat.idle:
         why += f"; at unit temperature for {slope.AT_REST:.0%} of the time"
-    return _Way(seen.up_to(hottest), hottest, why, middle, heat.useful, heat.wanders)
+    return _Way(seen.up_to(hottest), hottest, why, middle, heat.useful, heat.idle)
 
 
 def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, way: _Way, notes: _Notes) -> _Theta:
