@@ -22,7 +22,7 @@ def has_tensor_cores() -> bool:
 
 
 def _is_new(device: Any) -> bool:
-    if device.platform != "gpu" or "rocm" in device.client.platform_version.lower():
+    if device.platform not in ("gpu", "cuda") or "rocm" in device.client.platform_version.lower():
         return False
     # "9.0" on NVIDIA's; whoever does not say is not asked to run kernels made for them.
     generation = str(getattr(device, "compute_capability", "0")).split(".")[0]
