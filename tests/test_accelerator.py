@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 from tacthmc.models import lstm, persistent
-from tacthmc.models.accelerator import has_tensor_cores
+from tacthmc.models.accelerator import has_room_for_a_network, has_tensor_cores
 
 
 def device(platform="gpu", made_by="CUDA 12090", capability="9.0"):
@@ -17,20 +17,22 @@ def device(platform="gpu", made_by="CUDA 12090", capability="9.0"):
 
 
 KINDS = {
-    "new": (device(), True),
-    "first": (device(capability="8.0"), True),
-    "older": (device(capability="7.5"), False),
-    "another maker's": (device(made_by="rocm 60200", capability="gfx942"), False),
-    "silent": (SimpleNamespace(platform="gpu", client=device().client), False),
-    "processor": (device(platform="cpu"), False),
+    "new": (device(), True, True),
+    "new, for games": (device(capability="12.0"), True, False),
+    "first": (device(capability="8.0"), True, False),
+    "older": (device(capability="7.5"), False, False),
+    "another maker's": (device(made_by="rocm 60200", capability="gfx942"), False, False),
+    "silent": (SimpleNamespace(platform="gpu", client=device().client), False, False),
+    "processor": (device(platform="cpu"), False, False),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_which_devices_have_them(kind, monkeypatch):
-    one, expected = KINDS[kind]
+    one, tensor_cores, room = KINDS[kind]
     monkeypatch.setattr(jax, "devices", lambda *_: [one])
-    assert has_tensor_cores() == expected
+    assert has_tensor_cores() == tensor_cores
+    assert has_room_for_a_network() == room
 
 
 def test_somebody_who_computes_elsewhere(monkeypatch):
@@ -58,7 +60,7 @@ def test_the_lstm_takes_its_kernel_where_it_can(compute, dtype, taken, monkeypat
     monkeypatch.setattr(persistent, "last_state", last_state)
     # The package's ``lstm`` is the function.
     module = sys.modules["tacthmc.models.lstm"]
-    monkeypatch.setattr(module, "has_tensor_cores", lambda: True)
+    monkeypatch.setattr(module, "has_room_for_a_network", lambda: True)
     model = lstm(compute=compute)
     params = jax.tree.map(lambda leaf: leaf.astype(dtype), model.init(jax.random.key(0)))
     model.logits(params, jnp.zeros((2, 28, 28), jnp.uint8))

@@ -1,11 +1,14 @@
-"""Whether kernels for NVIDIA's tensor cores can run where JAX computes."""
+"""Whether kernels for NVIDIA's GPUs can run where JAX computes."""
 
 from typing import Any
 
 import jax
 
 AMPERE = 8
-"""The first generation of them that multiplies TF32 and bfloat16."""
+"""The first generation whose tensor cores multiply TF32 and bfloat16."""
+ROOMY = (9, 10)
+"""Generations whose multiprocessors have 227 kB of shared memory (Hopper, Blackwell for data
+centres); others have 164 kB at most."""
 
 
 def has_tensor_cores() -> bool:
@@ -15,15 +18,24 @@ def has_tensor_cores() -> bool:
     >>> has_tensor_cores() <= (jax.default_backend() == "gpu")
     True
     """
-    device = getattr(jax.config, "jax_default_device", None) or jax.devices()[0]
+    return _generation() >= AMPERE
+
+
+def has_room_for_a_network() -> bool:
+    """Whether a multiprocessor of the default device holds 160 kB of weights beside its state.
+
+    >>> has_room_for_a_network() <= has_tensor_cores()
+    True
+    """
+    return _generation() in ROOMY
+
+
+def _generation() -> int:
+    """The first number of its compute capability; 0 of what is no NVIDIA GPU, or does not say."""
+    device: Any = getattr(jax.config, "jax_default_device", None) or jax.devices()[0]
     if isinstance(device, str):
-        return False if device == "cpu" else _is_new(jax.devices(device)[0])
-    return _is_new(device)
-
-
-def _is_new(device: Any) -> bool:
+        device = jax.devices(device)[0]
     if device.platform not in ("gpu", "cuda") or "rocm" in device.client.platform_version.lower():
-        return False
-    # "9.0" on NVIDIA's; whoever does not say is not asked to run kernels made for them.
-    generation = str(getattr(device, "compute_capability", "0")).split(".")[0]
-    return generation.isdigit() and int(generation) >= AMPERE
+        return 0
+    first = str(getattr(device, "compute_capability", "")).split(".")[0]
+    return int(first) if first.isdigit() else 0

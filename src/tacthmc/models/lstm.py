@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Num
 
 from tacthmc import checks
 from tacthmc.models import recurrence, written_out
-from tacthmc.models.accelerator import has_tensor_cores
+from tacthmc.models.accelerator import has_room_for_a_network
 from tacthmc.models.dense import dense
 from tacthmc.models.model import Leaf, Model, as_floats
 from tacthmc.models.products import Compute, check_compute
@@ -64,7 +64,7 @@ class LSTM(Model):
         form, backend = self.recurrence, jax.default_backend()
         if form is None:
             single = all(weights.dtype == jnp.float32 for weights in (w_x, w_h, bias))
-            whole = self.compute == "bfloat16" and single and has_tensor_cores()
+            whole = self.compute == "bfloat16" and single and has_room_for_a_network()
             form = "one kernel" if whole else "loop" if backend == "cpu" else "written out"
         if form == "one kernel":
             # Imported where it is wanted: Pallas takes a while.
@@ -90,7 +90,8 @@ def lstm(
             (:mod:`tacthmc.models.written_out`) or "one kernel" (:mod:`tacthmc.models.persistent`,
             for NVIDIA's GPUs and ``compute="bfloat16"``; on a CPU it is interpreted, which is slow,
             for tests); the numbers are the same up to rounding at ``compute``. By default the
-            fastest: the loop on a CPU, on a GPU written out, or one kernel where it can be.
+            fastest: the loop on a CPU, on a GPU written out, or one kernel where it fits (NVIDIA's
+            Hopper, and Blackwell for data centres).
 
     >>> import jax, jax.numpy as jnp
     >>> model = lstm()
