@@ -42,7 +42,7 @@ def three(request):
         tacthmc.tact(),
         mixture(scale),
         jnp.array([-4.0 * scale]),
-        60_000,
+        200_000,
         8,
         progress=False,
     )

@@ -104,7 +104,7 @@ CASES = {
 @pytest.mark.parametrize("case", list(CASES))
 def test_weak_order(case):
     make, energy, sizes, observable, order = CASES[case]
-    num_chains, num_steps = (1024, 40_000) if case.startswith("tact") else (512, 20_000)
+    num_chains, num_steps = (1024, 60_000) if case.startswith("tact") else (512, 20_000)
     means, standard = averages(make, energy, sizes, num_chains, num_steps, observable)
     away = np.abs(means - (exact_variance(energy) if observable is square else 1.0))
     logs = np.log(sizes)
