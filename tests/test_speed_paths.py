@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 import pytest
 
@@ -9,6 +10,7 @@ import tacthmc
 from tacthmc import models, tables, xla
 from tacthmc.curvature import largest_curvature
 from tacthmc.models.predictions import averaged
+from tacthmc.positions import MANY, computed_once
 from tacthmc.run import chains as chains_module
 from tacthmc.run.chunk import block_steps
 from tests.fresh import fresh
@@ -114,12 +116,24 @@ def flags_after_import(**environment):
 
 
 def test_the_compilers_limit_is_raised_unless_somebody_set_it():
-    assert flags_after_import() == (
-        f"--xla_backend_extra_options={xla.OPTION}={xla.WANTED},{xla.NOT_UNROLLED}",
-        xla.WANTED,
-    )
+    loops = f"--xla_backend_extra_options={xla.OPTION}={xla.WANTED},{xla.NOT_UNROLLED}"
+    wide = f" --{xla.WIDTH}={xla.WIDE}" if xla.knows_width(jaxlib.__version__) else ""
+    assert flags_after_import() == (loops + wide, xla.WANTED)
+    narrow = f"--{xla.WIDTH}=256"
+    assert flags_after_import(XLA_FLAGS=narrow) == (f"{narrow} {loops}", xla.WANTED)
     assert flags_after_import(TACTHMC_XLA_FLAGS="0") == ("None", xla.DEFAULT)
     theirs = f"--xla_backend_extra_options={xla.OPTION}=5000"
     assert flags_after_import(XLA_FLAGS=theirs) == (theirs, 5000)
     others = "--xla_backend_extra_options=xla_cpu_fold_all_constants=true"
     assert flags_after_import(XLA_FLAGS=others) == (others, xla.DEFAULT)
+
+
+def test_a_leaf_computed_once_is_the_same_to_the_last_bit():
+    leaf = jax.random.normal(jax.random.key(0), (MANY,))
+    leaf = leaf.at[:6].set(jnp.array([0.0, -0.0, 2e-38, 3e38, jnp.inf, jnp.nan]))
+    found = np.asarray(jax.jit(computed_once)(leaf))
+    expected = np.asarray(leaf.at[4].set(jnp.nan))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found[:4]), np.signbit(expected[:4]))
+    short = jnp.array([1.0, jnp.inf])
+    assert computed_once(short) is short

@@ -13,7 +13,7 @@ from tacthmc._typing import Batch, Position, Scalar
 from tacthmc.bias import Bias, Seen
 from tacthmc.breathing import calm_energy, crossed, crossing, widened
 from tacthmc.coupling import Coupling
-from tacthmc.positions import spread, sum_of_squares, total
+from tacthmc.positions import computed_once, spread, sum_of_squares, total
 from tacthmc.potential import Felt, Potential
 from tacthmc.state import State, Tempering
 from tacthmc.sweep import Sweep
@@ -211,7 +211,7 @@ class Splitting(Integrator):
         thermostat, mass, old, weight = parts.thermostat, now.mass, state.momentum, lam**2
         friction = thermostat.advance(state.thermostat, old, mass, now.theta, 0.5 * weight)
         damp = thermostat.damping(friction, mass, 0.5 * weight)
-        r = damp(jax.tree.map(jnp.add, damp(old), kick))
+        r = computed_once(damp(jax.tree.map(jnp.add, damp(old), kick)))
         stroke = Stroke(old, r, mass, now.theta, weight, state.settled)
         z = thermostat.completed(state.thermostat, friction, stroke)
         felt = thermostat.felt(stroke).astype(lam.dtype)

@@ -192,7 +192,10 @@ def _interval(
     example = jax.tree.map(lambda x: x[0], fed)
     info = _info_shape(sampler, potential, chain, example)
     carry = _Carry(chain.state, chain.data, watch(info, chain.out_hot, chain.health))
-    carry, _ = jax.lax.scan(one_block, carry, part(0, blocks, block), length=blocks)
+    # On a CPU, large states two steps at a time: momenta that are read after the new ones are
+    # written would be copied at every turn of the loop, and so are exchanged with them instead.
+    pair = 2 if block == 1 and jax.default_backend() == "cpu" else 1
+    carry, _ = jax.lax.scan(one_block, carry, part(0, blocks, block), length=blocks, unroll=pair)
     if rest:
         carry, _ = one_block(carry, part(blocks * block, rest), rest)
     (tally, last, out_hot, health), steps = carry.watch, sampler.keep_every
