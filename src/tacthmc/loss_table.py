@@ -123,7 +123,7 @@ class LossTablePotential(SameBatchPotential):
         else:
             felt = posterior.tilt.felt(-known - scale * jnp.sum(changes), prior)
             size = len(changes)
-            change = leaning(sums(changes, size), posterior.tilt, felt, size, posterior.num_data)
+            change = leaning(sums(changes, changes), posterior.tilt, felt, size, posterior.num_data)
         whole = known + scale * change
         after = _updated(model, batch, jax.lax.stop_gradient(values), inner)
         return -prior - whole.astype(prior.dtype), after

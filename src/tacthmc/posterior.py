@@ -77,22 +77,22 @@ class DataPotential(Potential):
         prior = self.log_prior_at(position)
         size = jax.tree.leaves(batch)[0].shape[0]
 
-        def added(values: Array, everywhere: Callable[[Array], Array]) -> Array:
-            return jnp.sum(values) if self.tilt is None else sums(values, size, everywhere)
+        def added(values: Array, whole: Array) -> Array:
+            return jnp.sum(values) if self.tilt is None else sums(values, whole)
 
         if model is None:
             # Devices are given arrays; what a position has beside them is the same for all.
             arrays, rest = eqx.partition((position, self.log_likelihood), eqx.is_array)
 
-            def total(batch: Any, arrays: Any, everywhere: Callable[[Array], Array]) -> Array:
+            def each(batch: Any, arrays: Any) -> Array:
                 position, likelihood = eqx.combine(arrays, rest)
-                return added(self.log_likelihoods(likelihood, position, batch, None)[0], everywhere)
+                return self.log_likelihoods(likelihood, position, batch, None)[0]
 
-            found = sum_over_examples(total, batch, arrays)
+            found = sum_over_examples(each, added, batch, arrays)
         else:
             # What a model's state learns of a batch, it learns of the whole.
             likelihoods, model = self.log_likelihoods(self.log_likelihood, position, batch, model)
-            found = added(likelihoods, lambda number: number)
+            found = added(likelihoods, likelihoods)
         scale = self.num_data / size
         if self.tilt is not None:
             felt = self.tilt.felt(-scale * found[0], prior)

@@ -75,7 +75,6 @@ stronger (``LIMIT``), so that a ξ that is too light does not throw θ out.
 (0.1125, -0.45)
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -106,18 +105,16 @@ class Tilt(NamedTuple):
         return self.start.astype(energy.dtype) - self.per_energy.astype(energy.dtype) * energy
 
 
-def sums(
-    values: Float[Array, " k"], size: int, everywhere: Callable[[Array], Array] = lambda x: x
-) -> Float[Array, " 3"]:
+def sums(values: Float[Array, " k"], whole: Float[Array, " n"]) -> Float[Array, " 3"]:
     """What log likelihoods (or what is left of them) add up to: Σv, ½Σ(v − v̄)² and ⅓Σ(v − v̄)³.
 
-    ``everywhere`` adds up over devices, where these are a part of the batch's ``size`` only.
+    ``whole`` has those of the whole batch, of which ``values`` may be a device's share.
     """
     # Squares of what half precision holds may be more than it does.
-    values = values.astype(jnp.promote_types(values.dtype, jnp.float32))
-    fixed = jax.lax.stop_gradient(values)
-    mean = everywhere(jnp.sum(fixed)) / size
-    square = everywhere(jnp.sum((fixed - mean) ** 2)) / size
+    dtype = jnp.promote_types(values.dtype, jnp.float32)
+    values, fixed = values.astype(dtype), jax.lax.stop_gradient(whole).astype(dtype)
+    mean = jnp.mean(fixed)
+    square = jnp.mean((fixed - mean) ** 2)
     away = values - mean
     # v̄ is held, which takes −s²·Σ(v − v̄), itself zero, off the last one's gradient.
     cubes = jnp.sum(away**3) / 3 - square * jnp.sum(away)

@@ -1,4 +1,4 @@
-"""Whether kernels for NVIDIA's GPUs can run where JAX computes."""
+"""What JAX computes on, as far as it decides how a network is computed."""
 
 from typing import Any
 
@@ -30,11 +30,23 @@ def has_room_for_a_network() -> bool:
     return _generation() in ROOMY
 
 
+def on_cpu() -> bool:
+    """Whether the default device is a CPU.
+
+    >>> on_cpu() and has_tensor_cores()
+    False
+    """
+    return _device().platform == "cpu"
+
+
+def _device() -> Any:
+    device: Any = getattr(jax.config, "jax_default_device", None) or jax.devices()[0]
+    return jax.devices(device)[0] if isinstance(device, str) else device
+
+
 def _generation() -> int:
     """The first number of its compute capability; 0 of what is no NVIDIA GPU, or does not say."""
-    device: Any = getattr(jax.config, "jax_default_device", None) or jax.devices()[0]
-    if isinstance(device, str):
-        device = jax.devices(device)[0]
+    device = _device()
     if device.platform not in ("gpu", "cuda") or "rocm" in device.client.platform_version.lower():
         return 0
     first = str(getattr(device, "compute_capability", "")).split(".")[0]

@@ -9,12 +9,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
 from tacthmc import checks
-from tacthmc.models.accelerator import has_tensor_cores
+from tacthmc.models.accelerator import has_tensor_cores, on_cpu
 from tacthmc.models.convolution import Method, convolve
 from tacthmc.models.dense import dense
 from tacthmc.models.model import Leaf, Model, as_floats
 from tacthmc.models.pooling import pool
 from tacthmc.models.products import Compute, check_compute
+from tacthmc.models.winograd import FEWEST
 
 
 class CNN(Model):
@@ -64,11 +65,7 @@ class CNN(Model):
         return dense(params["out.weight"], params["out.bias"], jax.nn.relu(hidden), self.compute)
 
     def _layer(self, kernel: Array, bias: Array, x: Num[Array, "c h w n"]) -> Float[Array, "out m"]:
-        method = self.convolution
-        if method is None:
-            # In float32 the fused kernels have no tensor cores to use.
-            fast = self.compute != "float32" and has_tensor_cores()
-            method = "fused" if fast else "phases"
+        method = self.convolution or self._fastest(channels=x.shape[0])
         if method != "fused":
             x = as_floats(x, kernel)
             return pool(convolve(kernel, x, method, self.compute), bias)
@@ -78,6 +75,15 @@ class CNN(Model):
         x = x if x.dtype == jnp.uint8 else as_floats(x, kernel)
         interpret = jax.default_backend() == "cpu"
         return fused(kernel, bias, x, self.compute, interpret)
+
+    def _fastest(self, channels: int) -> Method:
+        """The method that is fastest here, of those that round no more than ``compute`` says."""
+        # In float32 the fused kernels have no tensor cores to use.
+        if self.compute != "float32" and has_tensor_cores():
+            return "fused"
+        # Of factors that are sums bfloat16 would lose more than of those that are not.
+        exact = self.compute != "bfloat16"
+        return "winograd" if exact and channels >= FEWEST and on_cpu() else "phases"
 
 
 def cnn(
@@ -94,7 +100,8 @@ def cnn(
         convolution: how convolutions are computed, see :mod:`tacthmc.models.convolution`; the
             numbers are the same up to rounding at ``compute``. "fused" is for NVIDIA's GPUs (on a
             CPU it is interpreted, which is slow, for tests). By default "fused" on an NVIDIA GPU
-            unless ``compute`` is "float32", else "phases".
+            unless ``compute`` is "float32"; on a CPU "winograd" for the second layer, unless
+            ``compute`` is "bfloat16"; else "phases".
 
     >>> import jax, jax.numpy as jnp
     >>> model = cnn()
@@ -108,6 +115,6 @@ def cnn(
     check_compute(compute)
     if convolution not in (None, *get_args(Method)):
         raise ValueError(f"convolution must be one of {get_args(Method)}; got {convolution!r}")
-    if convolution == "native" and compute == "bfloat16":
+    if convolution in ("native", "winograd") and compute == "bfloat16":
         raise ValueError('compute="bfloat16" needs convolution="phases", "patches" or "fused"')
     return CNN(classes=classes, compute=compute, convolution=convolution)

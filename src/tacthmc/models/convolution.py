@@ -4,8 +4,8 @@ Activations are [channels, height, width, n]. The result is [4, channels, m] wit
 outputs of each pooling window apart and m = height/2 · width/2 · n.
 
 XLA turns a convolution under ``vmap`` over kernels into a grouped convolution, which is slow on
-every platform; products of matrices stay products. Three ways are here, and a
-fourth in :mod:`tacthmc.models.fused`:
+every platform; products of matrices stay products. Three ways are here, the others in modules of
+their own:
 
 - ``phases``: the 2×2 outputs of a window see a 4×4 patch of the input. One product of a
   [4·out, 16·in] matrix (the kernel at its four places, zeros elsewhere) with [16·in, m] patches
@@ -13,7 +13,9 @@ fourth in :mod:`tacthmc.models.fused`:
   much, the factors are four times less skinny, and pooling is four whole arrays' maximum.
 - ``patches``: the textbook's [9·in, height·width·n].
 - ``native``: XLA's own convolution.
-- ``fused``: as ``phases``, with bias and pooling too, in one kernel for NVIDIA's GPUs.
+- ``winograd``: with a quarter of the multiplications (:mod:`tacthmc.models.winograd`).
+- ``fused``: as ``phases``, with bias and pooling too, in one kernel for NVIDIA's GPUs
+  (:mod:`tacthmc.models.fused`).
 """
 
 from typing import Any, Literal, TypeAlias
@@ -23,8 +25,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from tacthmc.models.products import precision, product
+from tacthmc.models.winograd import winograd
 
-Method: TypeAlias = Literal["phases", "patches", "native", "fused"]
+Method: TypeAlias = Literal["phases", "patches", "native", "winograd", "fused"]
 
 
 def windows(x: Float[Array, "c h w n"]) -> Float[Array, "k m"]:
@@ -118,8 +121,12 @@ def convolve(
         patches = jnp.concatenate(slices, axis=0).reshape(9 * c, -1)
         z = product(kernel.reshape(9 * c, out), patches, (0, 0), compute)
         return _apart(z.reshape(out, h, w, n))
+    if method == "winograd":
+        return winograd(kernel, x, compute)
     if method != "native":
-        raise ValueError(f'method must be "phases", "patches" or "native"; got {method!r}')
+        raise ValueError(
+            f'method must be "phases", "patches", "winograd" or "native"; got {method!r}'
+        )
     layout = ("CHWN", "HWIO", "CHWN")
     z = jax.lax.conv_general_dilated(
         x, kernel, (1, 1), "SAME", dimension_numbers=layout, precision=precision(compute)

@@ -42,11 +42,14 @@ def _forward(z: Array, bias: Array) -> tuple[Array, tuple[Array, Array, Array]]:
 def _backward(kept: tuple[Array, Array, Array], seed: Array) -> tuple[Array, Array]:
     z, most, out = kept
     seed = jnp.where(out > 0, seed, jnp.zeros_like(seed))
-    here = z == most[None]
-    earlier = jnp.stack(
-        [jnp.zeros_like(here[0]), here[0], here[0] | here[1], here[0] | here[1] | here[2]]
-    )
-    to_z = jnp.where(here & ~earlier, seed[None], jnp.zeros_like(z))
+    # Choices between numbers, one place after the other: with truth values, or an array of all
+    # four places, XLA's loops on a CPU have no vectors.
+    parts, before, zero = [], None, jnp.zeros_like(seed)
+    for place in z:
+        here = jnp.where(place >= most, seed, zero)
+        parts.append(here if before is None else jnp.where(before >= most, zero, here))
+        before = place if before is None else jnp.maximum(before, place)
+    to_z = jnp.stack(parts)
     return to_z, jnp.sum(seed, axis=1)
 
 
