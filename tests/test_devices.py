@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tacthmc
+from tacthmc.devices import _in_vectors
 from tacthmc.tilt import Tilt
 from tests.table import same
 
@@ -102,6 +103,41 @@ def test_a_tilt_sees_the_whole_batch():
     for one, other, without in zip(found, spread, plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
         assert np.all(np.abs(np.asarray(one) - np.asarray(without)) > 1e-3 * np.abs(without))
+
+
+def test_devices_are_given_one_vector_of_each_precision():
+    tree = {
+        "weight": jnp.arange(6.0).reshape(2, 3),
+        "half": jnp.ones(2, jnp.bfloat16),
+        "index": jnp.arange(3),
+        "bias": jnp.full((), 7.0),
+        "key": jax.random.key(3),
+    }
+    vectors, restored = _in_vectors(tree)
+    assert sorted(str(vector.dtype) for vector in vectors) == [
+        "bfloat16",
+        "float32",
+        "int32",
+        "key<fry>",
+    ]
+    assert eqx.tree_equal(restored(vectors), tree)
+
+
+def test_gradients_of_many_leaves_are_added_up_over_devices():
+    def likelihood(w, x):
+        return -0.5 * jnp.sum((x @ w["matrix"] + w["half"].astype(x.dtype) - 1) ** 2)
+
+    posterior = tacthmc.posterior(lambda w: 0.0 * w["matrix"].sum(), likelihood, DATA, 8)
+    here = {"half": jnp.full(3, 0.5, jnp.bfloat16), "matrix": jnp.ones((2, 3))}
+    batch = jnp.asarray(DATA[:8])
+    alone = eqx.filter_jit(posterior.value_and_grad)(here, batch)
+    with jax.set_mesh(jax.make_mesh((4,), ("batch",), devices=jax.devices()[:4])):
+        spread = eqx.filter_jit(posterior.value_and_grad)(here, batch)
+    assert spread[1]["half"].dtype == jnp.bfloat16
+    assert np.allclose(spread[0], alone[0], rtol=1e-5)
+    assert np.allclose(spread[1]["matrix"], alone[1]["matrix"], rtol=1e-5)
+    halves = [np.asarray(found[1]["half"], float) for found in (spread, alone)]
+    assert np.allclose(*halves, rtol=0.02)
 
 
 def test_company_changes_nothing(alone):

@@ -151,7 +151,7 @@ def test_parameters():
             assert 0.5 * bound < most <= bound * (1 + 1e-6), name
 
 
-@pytest.mark.parametrize("method", ["patches", "native"])
+@pytest.mark.parametrize("method", ["patches", "native", "winograd"])
 def test_convolutions_agree(method):
     kernel = jax.random.normal(jax.random.key(0), (3, 3, 2, 5))
     x = jax.random.normal(jax.random.key(1), (2, 6, 4, BATCH))
@@ -163,6 +163,39 @@ def test_convolutions_agree(method):
         return values, vjp(seed)
 
     assert_close(both(method), both("phases"), 1e-5)
+
+
+def test_winograds_products_are_as_exact_as_others():
+    # Against float64, at the size of the network's second layer, whose numbers are written out.
+    keys = jax.random.split(jax.random.key(0), 3)
+    kernel = jax.random.normal(keys[0], (3, 3, 16, 16))
+    x = jax.random.normal(keys[1], (16, 16, 16, BATCH))
+    seed = jax.random.normal(keys[2], (4, 16, 64 * BATCH))
+
+    @partial(jax.jit, static_argnums=0)
+    def both(way, kernel, x, seed):
+        values, vjp = jax.vjp(lambda k, x: convolve(k, x, way, "float32"), kernel, x)
+        return values, vjp(seed)
+
+    with jax.enable_x64():
+        wide = [jnp.asarray(np.asarray(leaf), jnp.float64) for leaf in (kernel, x, seed)]
+        exact = jax.tree.map(np.asarray, both("native", *wide))
+
+    def error(way):
+        found = both(way, kernel, x, seed)
+        return [
+            float(np.abs(np.asarray(f) - e).max() / np.abs(e).max())
+            for f, e in zip(jax.tree.leaves(found), jax.tree.leaves(exact), strict=True)
+        ]
+
+    assert max(error("phases")) < 1e-6
+    assert max(error("winograd")) < 2e-6
+
+
+def test_what_a_cpu_computes_convolutions_with():
+    model = cnn()
+    assert [model._fastest(channels) for channels in (3, 16)] == ["phases", "winograd"]
+    assert cnn(compute="bfloat16")._fastest(16) == "phases"
 
 
 def test_both_forms_of_the_recurrence_give_the_same_numbers():
@@ -268,5 +301,7 @@ def test_wrong_arguments_are_named():
         gaussian_prior(scale=-1.0)
     with pytest.raises(ValueError, match='needs convolution="phases"'):
         cnn(compute="bfloat16", convolution="native")
+    with pytest.raises(ValueError, match='needs convolution="phases"'):
+        cnn(compute="bfloat16", convolution="winograd")
     with pytest.raises(TypeError, match="hidden must be a whole number"):
         mlp(hidden=True)

@@ -15,6 +15,8 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
+from tacthmc.positions import flatten, unflatten
+
 CHAINS, BATCH = "chains", "batch"
 
 
@@ -92,8 +94,10 @@ def sum_over_examples(
         values = each(batch, common)
         return added(values, values)
 
-    def part(batch: Any, common: Any) -> Array:
-        values = each(batch, common)
+    vectors, restored = _in_vectors(common)
+
+    def part(batch: Any, vectors: Any) -> Array:
+        values = each(batch, restored(vectors))
         whole = jax.lax.all_gather(jax.lax.stop_gradient(values), BATCH, tiled=True)
         return _by_shares(added(values, whole), added(whole, whole), mesh.shape[BATCH])
 
@@ -102,7 +106,34 @@ def sum_over_examples(
         in_specs=(PartitionSpec(BATCH), PartitionSpec()),
         out_specs=PartitionSpec(),
         check_vma=False,
-    )(batch, common)
+    )(batch, vectors)
+
+
+def _in_vectors(tree: Any) -> tuple[list[Array], Callable[[list[Array]], Any]]:
+    """Arrays of floating-point numbers as one vector for each dtype, and the way back.
+
+    Devices wait for each other once for each array whose derivative they add up: eight of a small
+    network took 545 µs on two cores where one of the same size took 115.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    kinds = sorted(
+        {leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)}, key=str
+    )
+    likes = [[leaf for leaf in leaves if leaf.dtype == kind] for kind in kinds]
+    others = [leaf for leaf in leaves if leaf.dtype not in kinds]
+
+    def restored(vectors: list[Array]) -> Any:
+        parts = {
+            kind: iter(unflatten(vector, like))
+            for kind, vector, like in zip(kinds, vectors, likes, strict=False)
+        }
+        rest = iter(vectors[len(kinds) :])
+        return jax.tree.unflatten(structure, [next(parts.get(leaf.dtype, rest)) for leaf in leaves])
+
+    return [
+        *(flatten(like, kind) for kind, like in zip(kinds, likes, strict=True)),
+        *others,
+    ], restored
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
