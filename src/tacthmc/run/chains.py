@@ -121,18 +121,20 @@ def run_chunk(
     common, whole = eqx.partition((potential, limits), eqx.is_array)
 
     numbers = jnp.arange(keys.shape[0])
+    in_turn = _in_turn(sampler, potential, chains, feed, fed_per_chain)
 
     def one(common: Any, arrays: Any, number: Array, key: Array, chain: Chain, fed: Any) -> Any:
         potential, limits = eqx.combine(common, whole)
         potential = potential.of_chain(number)
-        return run_interval(eqx.combine(arrays, rest), potential, key, chain, fed, limits, shape)
+        sampler = eqx.combine(arrays, rest)
+        return run_interval(sampler, potential, key, chain, fed, limits, shape, in_turn)
 
     step = over_chains(
         one,
         in_axes=(None, axis, 0, 0, axes, 0 if fed_per_chain else None),
         out_axes=(axes, 0, 0),
         spmd=spmd,
-        in_turn=_in_turn(sampler, potential, chains, feed, fed_per_chain),
+        in_turn=in_turn,
     )
 
     def interval(i: Array, chains: Chain) -> tuple[Chain, Row, Kept]:
