@@ -1,5 +1,7 @@
 """Does a lower precision change the posterior? ``python -m benchmarks.equivalence FOLDER OUT``.
 
+Networks named after OUT are judged alone, and the rest of OUT is left as it is.
+
 The folder has the traces that ``benchmarks.gpu equivalence`` leaves: ten functionals (eight
 predicted probabilities, Σθ², the data's mean log likelihood) along 256 chains, at float32 and at
 the lower precision, from independent seeds.
@@ -48,14 +50,15 @@ def judged(reference: np.ndarray, lower: np.ndarray) -> dict[str, Any]:
 
 
 def main() -> None:
-    folder, out = Path(sys.argv[1]), Path(sys.argv[2])
-    found: dict[str, Any] = {
+    folder, out, names = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:] or list(CHOSEN)
+    found: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
+    found |= {
         "margins": {"mean": MEAN, "sd": SD, "ess": LEAST},
         "commands": ["python -m benchmarks.gpu equivalence", "python -m benchmarks.equivalence"],
         "seeds": {"float32": 0, "lower precision": 7},
         "machine": json.loads((Path(__file__).parent / "gpu.json").read_text())["machine"],
     }
-    for name, compute in CHOSEN.items():
+    for name, compute in ((name, CHOSEN[name]) for name in names):
         traces = [np.load(folder / f"{name}-{kind}.npy") for kind in ("float32", compute)]
         results = [judged(*(t[:, :, k] for t in traces)) for k in range(traces[0].shape[2])]
         found[name] = {

@@ -1,6 +1,6 @@
 """A network without numbers set by hand: what a warm-up chooses, and what its frame is worth.
 
-    python -m benchmarks.network_warmup OUT.json --data FOLDER [--seeds 3] [--epochs 60]
+    python -m benchmarks.network_warmup OUT.json --data FOLDER [--seeds 3] [--first 0] [--epochs 60]
     python -m benchmarks.network_warmup OUT.json --data FOLDER --name cifar10 --compute tf32
 
 The MLP 784-100-10 on Fashion-MNIST, 79,510 parameters, batches of 128; or the paper's CNN on
@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--name", default="fashion_mnist")
     parser.add_argument("--compute", default="float32")
@@ -65,7 +66,7 @@ def main() -> None:
         },
         "rows": [],
     }
-    for seed in range(args.seeds):
+    for seed in range(args.first, args.first + args.seeds):
         key = jax.random.key(seed)
         begun = time.perf_counter()
         sampler = tacthmc.warmup(

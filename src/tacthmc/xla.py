@@ -29,7 +29,7 @@ DEFAULT = 1 << 10
 NOT_UNROLLED = "xla_cpu_disable_loop_unrolling"
 WIDTH = "xla_cpu_prefer_vector_width"
 WIDE = 512
-TRIED = (0, 10)
+TRIED = (0, 11)
 """The last version of jaxlib that is known to know :data:`WIDTH`."""
 
 _in_force = DEFAULT
