@@ -18,6 +18,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from tacthmc.models.accelerator import on_cpu
+from tacthmc.positions import computed_once
+
 Compute: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 
 Axes: TypeAlias = tuple[int, int]
@@ -91,6 +94,12 @@ def _backward(
         if over[0] == 1
         else _multiply(right, seed, (column, 1), compute)
     )
+    if on_cpu():
+        # Fused into what devices add up, a weight's gradient is no product of its own.
+        to_left = computed_once(to_left)
+        if over == (1, 0) and seed.shape[1] < left.shape[0]:
+            # XLA turns one of the two over, element by element: the smaller one, the result.
+            return to_left, computed_once(_multiply(seed, left, (0, 0), compute)).T
     to_right = (
         _multiply(left, seed, (row, 0), compute)
         if over[1] == 0
