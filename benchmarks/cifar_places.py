@@ -1,0 +1,93 @@
+"""What other places are worth, from the records of ``benchmarks.cifar_schedules``.
+
+    python -m benchmarks.cifar_places OUT.json
+
+OUT.json and the notes beside it are that benchmark's; the result is added to it as ``places``. All
+figures are log-losses on the test images of predictions averaged over draws, and means over all
+choices among a schedule's chains.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cifar_schedules import BLOCK, SCHEDULES
+
+Chain = np.ndarray
+"""Probabilities of true labels, [blocks of epochs, images]."""
+
+
+def loss(parts: Sequence[np.ndarray], some: slice = slice(None)) -> float:
+    """Of predictions averaged over ``parts``."""
+    mean = np.mean([part[some] for part in parts], axis=0)
+    return float(-np.mean(np.log(np.maximum(mean, 1e-12))))
+
+
+def over_choices(chains: list[Chain], k: int, begin: int, end: int, some: slice) -> float:
+    """k chains' blocks from ``begin`` to ``end``, averaged."""
+    parts = [chain[begin:end].mean(axis=0) for chain in chains]
+    return float(np.mean([loss(chosen, some) for chosen in combinations(parts, k)]))
+
+
+def fresh(chains: list[Chain]) -> list[dict[str, Any]]:
+    """k chains that share the epochs of one, the best burn-in by half of the images."""
+    rows, half, whole = [], slice(0, None, 2), slice(None)
+    for k in range(1, len(chains) + 1):
+        end = len(chains[0]) // k
+        burn = min(range(end), key=lambda b, k=k, end=end: over_choices(chains, k, b, end, half))
+        found = over_choices(chains, k, burn, end, whole)
+        row = {"chains": k, "epochs_each": end * BLOCK, "not_kept": burn * BLOCK}
+        rows.append(row | {"log_loss": found})
+    return rows
+
+
+def stretches(chains: list[Chain], period: int = 200 // BLOCK) -> dict[str, float]:
+    """Two stretches of 80 epochs, one period apart: of one chain, and of two."""
+    begin, end = 80 // BLOCK, 160 // BLOCK
+    count = len(chains[0]) // period
+    parts = [
+        [chain[k * period + begin : k * period + end].mean(axis=0) for k in range(1, count)]
+        for chain in chains
+    ]
+    lags = range(count - 2)
+    same = [loss([mine[k], mine[k + 1]]) for mine in parts for k in lags]
+    pairs = [(a, b) for a in parts for b in parts if a is not b]
+    other = [loss([a[k], b[k + 1]]) for a, b in pairs for k in lags]
+    return {"of_one_chain": float(np.mean(same)), "of_two": float(np.mean(other))}
+
+
+def main() -> None:
+    """Read, judge and add."""
+    out = Path(sys.argv[1])
+    file = json.loads(out.read_text())
+    tried = list(dict.fromkeys(row["schedule"] for row in file["tried"]))
+    again = ["sgnht", *(name for name, _ in file["best"])]
+    chains: dict[str, list[Chain]] = {name: [] for name in SCHEDULES}
+    for part, names in (("tried", tried), ("again", again)):
+        notes = np.load(out.with_name(f"{out.stem}-{part}.notes.npy"))
+        for number, one in enumerate(notes):
+            chains[names[number % len(names)]].append(one.astype(np.float32))
+    never = chains["sgnht"]
+    blocks = len(never[0])
+    kept = blocks - 200 // BLOCK
+    file["places"] = {
+        "fresh": fresh(never),
+        "last_epochs_of_each": [
+            {"chains": k, "epochs_each": kept // k * BLOCK, "log_loss": found}
+            for k in (1, 2, 4, 5)
+            for found in [over_choices(never, k, blocks - kept // k, blocks, slice(None))]
+        ],
+        "two_stretches": {name: stretches(mine) for name, mine in chains.items() if len(mine) > 1},
+        "by_age": [float(np.mean([loss([chain[b]]) for chain in never])) for b in range(blocks)],
+    }
+    out.write_text(json.dumps(file, indent=1) + "\n")
+    print(json.dumps(file["places"], indent=1))
+
+
+if __name__ == "__main__":
+    main()
