@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cifar_schedules import BLOCK, SCHEDULES
+from benchmarks.cifar_schedules import BLOCK, EVERY
 
 Chain = np.ndarray
 """Probabilities of true labels, [blocks of epochs, images]."""
@@ -67,7 +67,7 @@ def main() -> None:
     file = json.loads(out.read_text())
     tried = list(dict.fromkeys(row["schedule"] for row in file["tried"]))
     again = ["sgnht", *(name for name, _ in file["best"])]
-    chains: dict[str, list[Chain]] = {name: [] for name in SCHEDULES}
+    chains: dict[str, list[Chain]] = {name: [] for name in EVERY}
     for part, names in (("tried", tried), ("again", again)):
         notes = np.load(out.with_name(f"{out.stem}-{part}.notes.npy"))
         for number, one in enumerate(notes):

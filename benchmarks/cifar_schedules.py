@@ -1,6 +1,7 @@
 """When and how hot: schedules of a led ξ for the paper's CNN on CIFAR-10, judged by predictions.
 
     python -m benchmarks.cifar_schedules OUT.json --data FOLDER
+    python -m benchmarks.cifar_schedules OUT.json --data FOLDER --long --epochs 3000
 
 Every chain starts anew and runs for ``--epochs``, its likelihood tempered by a λ that is a given
 function of the epoch; SGNHT is λ = 1. Step size, injected noise and thermostat are those that a
@@ -8,6 +9,9 @@ search on held-out images found best for SGNHT (docs/table-b.md). After each epo
 probabilities of the test images' true labels are noted, so that rules for what is kept can be
 compared without running again: ``wait`` is the number of epochs at unit temperature, after a
 trip, of which nothing is kept. In any case the first ``--burn`` epochs are not.
+
+``--long`` has schedules for several thousand epochs instead: trips to where the prior rules, which
+forget everything, with rests of several hundred.
 
 First every schedule runs with ``--tries`` seeds, and each with each wait is judged by half of the
 test images. Then the ``--best`` of them run beside SGNHT with three other seeds, and are judged by
@@ -42,6 +46,7 @@ FINE = 4
 BLOCK = 20
 """Epochs whose probabilities are averaged before they are noted."""
 WAITS = (0, 20, 40, 60, 80)
+LONG_WAITS = (80, 120, 160, 200)
 NEVER = 10**9
 
 
@@ -49,7 +54,7 @@ class Given(Coupling):
     """λ = 1 − ξ on both sides: ξ is whatever λ is to be."""
 
     plateau: Number = 1e-6
-    wall: Number = 0.98
+    wall: Number = 0.9999
     even: bool = eqx.field(static=True, default=False)
 
     def value_and_slope(self, xi: Scalar) -> tuple[Scalar, Scalar]:
@@ -86,6 +91,8 @@ class Trips(NamedTuple):
     heated: float = 40
     """Epochs above unit temperature, λ falling for the share ``rise`` of them and then rising."""
     rise: float = 0.5
+    held: float = 0
+    """Epochs of these at the hottest, before λ rises."""
     chill: float = 1.0
     """λ for the last ``chilled`` epochs of a trip, below unit temperature."""
     chilled: float = 0
@@ -100,9 +107,11 @@ class Trips(NamedTuple):
         for end in self.ends:
             hot = end - self.chilled - self.heated
             cool, ramp = end - self.chilled, min(1.0, self.chilled / 4)
+            top = hot + self.rise * (self.heated - self.held)
             knots += [
                 (hot, self.always),
-                (hot + self.rise * self.heated, 1 / self.hottest),
+                (top, 1 / self.hottest),
+                (top + self.held, 1 / self.hottest),
                 (cool, self.always),
             ]
             if self.chilled:
@@ -147,6 +156,21 @@ SCHEDULES = {
     "T = 3, 20 of 200, then 20 of 1/1.67": Trips(3.0, every(200), 20, chill=5 / 3, chilled=20),
     "T = 10, 4 of 200, then 16 of 1/1.5": Trips(10.0, every(200), 4, chill=1.5, chilled=16),
 }
+
+LONG = {
+    f"T = {hottest}, {heated} of {period}": Trips(
+        hottest, every(period, 3000), heated, rise=0.25, held=heated / 4
+    )
+    for hottest, heated, period in (
+        (1000, 8, 320),
+        (1000, 8, 500),
+        (1000, 8, 1000),
+        (30, 20, 320),
+        (30, 20, 500),
+    )
+}
+"""For 3,000 epochs; at T = 1,000 the likelihood counts for 50 images."""
+EVERY = SCHEDULES | LONG
 
 
 class Bench:
@@ -269,13 +293,15 @@ def log_loss(notes: np.ndarray, kept: np.ndarray, some: Any) -> float:
     return float(-np.mean(np.log(np.maximum(mean, 1e-12))))
 
 
-def judged(found: dict[str, Any], plan: list[tuple[str, int]], burn: int) -> list[dict[str, Any]]:
+def judged(
+    found: dict[str, Any], plan: list[tuple[str, int]], burn: int, waits: tuple[int, ...]
+) -> list[dict[str, Any]]:
     """A row for each chain and wait."""
     rows, epochs = [], found["energy"].shape[1]
     halves = {"first half": slice(0, None, 2), "second half": slice(1, None, 2), "all": slice(None)}
     for chain, (name, seed) in enumerate(plan):
-        trips, notes = SCHEDULES[name], found["notes"][chain]
-        for wait in WAITS if trips.ends else (0,):
+        trips, notes = EVERY[name], found["notes"][chain]
+        for wait in waits if trips.ends else (0,):
             kept = kept_epochs(trips, wait, burn, epochs)
             if not kept.any():
                 continue
@@ -294,7 +320,7 @@ def best(rows: list[dict[str, Any]], number: int) -> list[tuple[str, int]]:
     means: dict[tuple[str, int], float] = {}
     for row in rows:
         same = [r for r in rows if (r["schedule"], r["wait"]) == (row["schedule"], row["wait"])]
-        if SCHEDULES[row["schedule"]].ends:
+        if EVERY[row["schedule"]].ends:
             means[row["schedule"], row["wait"]] = float(np.mean([r["first half"] for r in same]))
     chosen: list[tuple[str, int]] = []
     for name, wait in sorted(means, key=lambda one: means[one]):
@@ -312,6 +338,7 @@ def main() -> None:
     parser.add_argument("--burn", type=int, default=200)
     parser.add_argument("--tries", type=int, default=2, help="seeds of every schedule")
     parser.add_argument("--best", type=int, default=4, help="how many are run again")
+    parser.add_argument("--long", action="store_true", help="schedules for 3,000 epochs")
     parser.add_argument("--compute", default="tf32")
     parser.add_argument("--limit", type=int, default=None, help="images, for a trial")
     args = parser.parse_args()
@@ -331,9 +358,11 @@ def main() -> None:
         np.save(notes.with_suffix(".energy.npy"), found["energy"].astype(np.float32))
         np.save(notes.with_suffix(".notes.npy"), found["notes"].astype(np.float16))
 
-    plan = [(name, 3 + seed) for seed in range(args.tries) for name in SCHEDULES]
-    found = bench.run([(SCHEDULES[name], seed) for name, seed in plan], args.epochs)
-    file["tried"], file["tried_seconds"] = judged(found, plan, args.burn), found["seconds"]
+    names = ["sgnht", *LONG] if args.long else list(SCHEDULES)
+    waits = LONG_WAITS if args.long else WAITS
+    plan = [(name, 3 + seed) for seed in range(args.tries) for name in names]
+    found = bench.run([(EVERY[name], seed) for name, seed in plan], args.epochs)
+    file["tried"], file["tried_seconds"] = judged(found, plan, args.burn, waits), found["seconds"]
     file["best"] = best(file["tried"], args.best)
     write(found, "tried")
     for row in file["tried"]:
@@ -342,13 +371,13 @@ def main() -> None:
     plan = [(name, seed) for seed in range(3) for name, _ in chosen]
     kept = np.stack(
         [
-            kept_epochs(SCHEDULES[name], wait, args.burn, args.epochs)
+            kept_epochs(EVERY[name], wait, args.burn, args.epochs)
             for _ in range(3)
             for name, wait in chosen
         ]
     )
-    found = bench.run([(SCHEDULES[name], seed) for name, seed in plan], args.epochs, kept)
-    file["again"], file["again_seconds"] = judged(found, plan, args.burn), found["seconds"]
+    found = bench.run([(EVERY[name], seed) for name, seed in plan], args.epochs, kept)
+    file["again"], file["again_seconds"] = judged(found, plan, args.burn, waits), found["seconds"]
     file["scores"] = []
     for chain, (name, seed) in enumerate(plan):
         mean = found["total"][chain] / kept[chain].sum()
