@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cifar_schedules import BLOCK, EVERY
+from benchmarks.cifar_schedules import BLOCK
 
+MOST = 5
+"""Chains that share the epochs of one."""
 Chain = np.ndarray
 """Probabilities of true labels, [blocks of epochs, images]."""
 
@@ -37,7 +39,7 @@ def over_choices(chains: list[Chain], k: int, begin: int, end: int, some: slice)
 def fresh(chains: list[Chain]) -> list[dict[str, Any]]:
     """k chains that share the epochs of one, the best burn-in by half of the images."""
     rows, half, whole = [], slice(0, None, 2), slice(None)
-    for k in range(1, len(chains) + 1):
+    for k in range(1, min(len(chains), MOST) + 1):
         end = len(chains[0]) // k
         burn = min(range(end), key=lambda b, k=k, end=end: over_choices(chains, k, b, end, half))
         found = over_choices(chains, k, burn, end, whole)
@@ -67,12 +69,13 @@ def main() -> None:
     file = json.loads(out.read_text())
     tried = list(dict.fromkeys(row["schedule"] for row in file["tried"]))
     again = ["sgnht", *(name for name, _ in file["best"])]
-    chains: dict[str, list[Chain]] = {name: [] for name in EVERY}
+    chains: dict[str, list[Chain]] = {name: [] for name in tried}
     for part, names in (("tried", tried), ("again", again)):
         notes = np.load(out.with_name(f"{out.stem}-{part}.notes.npy"))
         for number, one in enumerate(notes):
             chains[names[number % len(names)]].append(one.astype(np.float32))
-    never = chains["sgnht"]
+    never = chains["sgnht"] + chains.pop("sgnht, other random numbers", [])
+    chains["sgnht"] = never
     blocks = len(never[0])
     kept = blocks - 200 // BLOCK
     file["places"] = {

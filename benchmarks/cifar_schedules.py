@@ -116,9 +116,11 @@ class Trips(NamedTuple):
             ]
             if self.chilled:
                 knots += [(cool + ramp, self.chill), (end - ramp, self.chill), (end, self.always)]
-        where, values = zip(*sorted(knots), strict=True)
+        # By time alone: of two at the same time the later one is where λ goes on from.
+        where, values = zip(*sorted(knots, key=lambda knot: knot[0]), strict=True)
         lam = np.interp(at, where, values)
-        # A trip that would begin before the start begins hot.
+        if any(end <= epochs for end in self.ends) and lam.min() > 0.5 + 0.5 / self.hottest:
+            raise AssertionError(f"λ is {lam.min():.3g} at least: the trips of {self} were lost")
         return np.where(np.abs(lam - 1) < 1e-4, 1.0, lam)
 
     def age(self, epochs: int) -> np.ndarray:
