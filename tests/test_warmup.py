@@ -13,7 +13,7 @@ from tacthmc.tuning.bursts import Burst
 from tacthmc.tuning.heat import Cooled, Heat, Level, share_elsewhere
 from tacthmc.tuning.plateau import Plateau
 from tacthmc.tuning.rounding import rounded
-from tests.budget import assert_mean
+from tests.budget import assert_mean, assert_off_by
 
 # One worker for this file: its tests share compiled programs and runs.
 pytestmark = pytest.mark.xdist_group("test_warmup")
@@ -331,6 +331,50 @@ def test_a_networks_noisy_directions_are_no_hotter_than_others(network):
 
     assert heat(sampler.frame) < 2
     assert heat(None) > 5
+
+
+def test_tensors_of_unequal_noise_have_frictions_of_their_own():
+    """20 coordinates with sixteen times the force's sd of 280 others, all of variance one."""
+    shape = {"few": jnp.zeros(20), "many": jnp.zeros(280)}
+    gaussian = tacthmc.potential(lambda x: 0.5 * sum(jnp.sum(leaf**2) for leaf in x.values()))
+    potential = tacthmc.noisy(gaussian, force={"few": 8.0, "many": 0.5})
+    untuned = tacthmc.Untuned(step_size=0.02, noise=0.1, frame=None, keep_every=20)
+    made = tacthmc.warmup(
+        jax.random.key(0), untuned, potential, shape, num_chains=4, num_steps=200, progress=False
+    )
+    # ηv/2 is 0.64 and 0.0025 beside c = 0.1, and 0.045 in the mean.
+    reasons = {choice.name: choice.reason for choice in made.tuning.choices}
+    assert isinstance(made.thermostat, tacthmc.TensorThermostat)
+    assert "noisiest tensor 5" in reasons["thermostat"]
+
+    def squares(thermostat):
+        sampler = tacthmc.sgnht(0.02, noise=0.1, thermostat=thermostat, keep_every=20)
+        run = tacthmc.sample(
+            jax.random.key(1),
+            sampler,
+            potential,
+            shape,
+            20_000,
+            4,
+            num_warmup=2_000,
+            progress=False,
+        )
+        return {name: np.mean(np.asarray(leaf, float) ** 2, -1) for name, leaf in run.draws.items()}
+
+    own, shared = squares(made.thermostat), squares(tacthmc.ScalarThermostat())
+    for name, values in own.items():
+        assert_mean(values, 1.0, 0.02, f"variance of {name}")
+    assert_off_by(shared["few"], 1.0, 3.0, "variance of few with one friction")
+
+
+def test_noise_tensor_by_tensor():
+    rng = np.random.default_rng(0)
+    gradients = rng.normal(size=(512, 300)) * np.where(np.arange(300) < 30, 4.0, 1.0)
+    means = friction.by_tensor(gradients, [30, 270])
+    np.testing.assert_allclose(means, [16.0, 1.0], rtol=0.05)
+    steps = friction.Steps(0.1, 0.1, "", "")
+    hot = friction.hottest_tensor(means, friction.Noise(2.5, 16.0), steps)
+    assert hot == pytest.approx((0.1 + 0.8) / (0.1 + 0.125), rel=0.05)
 
 
 def test_unequal_noise_makes_steps_shorter():

@@ -18,9 +18,13 @@ so much too cold,
 
 .. math:: 1 - \frac{c + \eta v_0/2}{c + \eta\bar v/2},
 
-and what is done for the noisiest is a frame (:mod:`tacthmc.tuning.thin`).
+and what is done for the noisiest is a frame (:mod:`tacthmc.tuning.thin`). And a friction for each
+tensor: the few weights of a first layer may be noisier by a hundred times than the many of a
+hidden one, and settle at several times unit temperature where they share its friction. One of
+their own has each tensor right in the mean; within it directions differ as before.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +40,8 @@ LOOKED_AFTER = 256
 CROWD = 0.01
 """How much colder than the mean one a typical direction may be, where there are more."""
 HOT = 0.1
-"""How much too hot the noisiest direction has to be there to be spoken of."""
+"""How much too hot the noisiest direction has to be there to be spoken of; and the noisiest
+tensor, to have a friction of its own."""
 MISFIT = 0.03
 """How much hotter than the mean direction the noisiest may be."""
 NOISE_FRICTION = 0.15
@@ -62,6 +67,26 @@ class Steps(NamedTuple):
     c: float
     why_eta: str
     why_c: str
+
+
+def by_tensor(
+    gradients: Float[np.ndarray, "n d"], sizes: Sequence[int]
+) -> Float[np.ndarray, " tensors"]:
+    """The mean variance over the coordinates of each tensor, of estimates less their mean.
+
+    >>> rng = np.random.default_rng(0)
+    >>> noise = rng.normal(size=(4000, 5)) * [1.0, 1.0, 1.0, 3.0, 3.0]
+    >>> by_tensor(noise, [3, 2]).round().tolist()
+    [1.0, 9.0]
+    """
+    each = np.mean(gradients**2, axis=0, dtype=float)
+    return np.array([part.mean() for part in np.split(each, np.cumsum(sizes)[:-1])])
+
+
+def hottest_tensor(tensors: Float[np.ndarray, " tensors"], noise: Noise, steps: Steps) -> float:
+    """How many times too hot the noisiest tensor comes out where all share a friction."""
+    quiet = steps.c + steps.eta * noise.mean / 2
+    return float((steps.c + steps.eta * np.max(tensors) / 2) / quiet)
 
 
 def force_noise(gradients: Float[np.ndarray, "n d"]) -> Noise:

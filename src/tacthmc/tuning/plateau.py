@@ -47,6 +47,8 @@ class Numbers(NamedTuple):
     steps: friction.Steps
     noise: friction.Noise
     relaxation: float
+    uneven: float
+    """How many times too hot the noisiest tensor would be with one friction for all."""
 
 
 class Plateau:
@@ -104,7 +106,9 @@ class Plateau:
         gradients = self._noise(key, self.inside, self.positions)
         noise = friction.force_noise(gradients)
         steps = friction.steps(curvature, noise, eta, c)
-        return Numbers(steps, noise, relaxation(np.array([curvature]), noise))
+        tensors = friction.by_tensor(gradients, [leaf.size for leaf in jax.tree.leaves(self.like)])
+        uneven = friction.hottest_tensor(tensors, noise, steps)
+        return Numbers(steps, noise, relaxation(np.array([curvature]), noise), uneven)
 
     def better_frame(
         self, key: PRNGKey, eta: float | None = None, c: float | None = None

@@ -20,10 +20,16 @@ from tacthmc.positions import checked, dimension, scalar_dtype, unflatten
 from tacthmc.potential import Potential, innermost
 from tacthmc.samplers.tact import tact
 from tacthmc.streamed import StreamedPosterior
-from tacthmc.thermostat import DiagonalThermostat, ScalarThermostat, SeparableThermostat
+from tacthmc.thermostat import (
+    DiagonalThermostat,
+    ScalarThermostat,
+    SeparableThermostat,
+    TensorThermostat,
+)
 from tacthmc.tuning import slope
 from tacthmc.tuning.bursts import Burst, quiet_run
 from tacthmc.tuning.choices import Choice, Tuning, TuningError, shown
+from tacthmc.tuning.friction import HOT
 from tacthmc.tuning.heat import Heat, ladder
 from tacthmc.tuning.inertia import thermostat_steps
 from tacthmc.tuning.plateau import Plateau
@@ -48,7 +54,8 @@ a few of those standard deviations σ (which mini-batches' noise makes, not θ).
 would hold ξ off its plateau."""
 NOISY, LARGEST_DIAGONAL = 0.1, 256
 """One thermostat a coordinate where the force's noise makes so much friction beside c, up to so
-many dimensions: mini-batches' noise differs between coordinates and from place to place."""
+many dimensions: mini-batches' noise differs between coordinates and from place to place. (In more
+it is one a tensor, :mod:`tacthmc.tuning.friction`.)"""
 CLOSEST, FURTHEST = 5, 100
 """Steps between two draws, and never less than half of those between two rows of a burst."""
 
@@ -223,6 +230,8 @@ class _Theta(NamedTuple):
     """What the thermostat will settle on."""
     noisy: bool
     """Whether much of it is by the force's own noise."""
+    uneven: float
+    """How many times too hot the noisiest tensor would be with one friction for all."""
 
 
 class _Xi(NamedTuple):
@@ -291,7 +300,7 @@ def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, way: _Way, notes: _Notes)
     eta = notes.choose("step_size", steps.eta, reason)
     c = notes.choose("noise", steps.c, steps.why_c)
     own = eta * numbers.noise.mean / 2
-    return _Theta(eta, c, c + own, own > NOISY * c)
+    return _Theta(eta, c, c + own, own > NOISY * c, numbers.uneven)
 
 
 def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
@@ -316,17 +325,7 @@ def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
         f"{count} bins, {slope.BINS_PER_SD} to a standard deviation of the energy",
     )
     size = dimension(plateau.like)
-    own = theta.noisy and size <= LARGEST_DIAGONAL
-    inertia, why = thermostat_steps(
-        theta.friction, 1 if own else size, noisy=theta.noisy, far=way.far
-    )
-    thermostat = notes.choose(
-        "thermostat",
-        DiagonalThermostat(steps=inertia) if own else ScalarThermostat(steps=inertia),
-        ("noise need not be alike in all coordinates; " if own else "")
-        + f"Γ = {inertia:.3g} steps: {why}, fluctuates less than the friction"
-        f" {theta.friction:.3g}",
-    )
+    thermostat = notes.choose("thermostat", *_thermostat(plateau.like, way, theta))
     if plateau.many:
         # Mini-batches' noise hides how long the energy remembers, and a draw is dear.
         kept = FURTHEST, f"a draw has {size:,} numbers"
@@ -346,6 +345,23 @@ def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
     }
     settings |= {k: notes.fixed[k] for k in ("keep_within", "refresh") if k in notes.fixed}
     return _Xi(settings, *slope.xi_step_size(seen, coupling, breathes))
+
+
+def _thermostat(like: Position, way: _Way, theta: _Theta) -> tuple[SeparableThermostat, str]:
+    """Which coordinates share a friction, and how fast it adapts."""
+    sizes = [leaf.size for leaf in jax.tree.leaves(like)]
+    kind, sharing, noisy, reason = ScalarThermostat, sum(sizes), theta.noisy, ""
+    if theta.noisy and sum(sizes) <= LARGEST_DIAGONAL:
+        kind, sharing = DiagonalThermostat, 1
+        reason = "noise need not be alike in all coordinates; "
+    elif theta.uneven > 1 + HOT:
+        kind, sharing, noisy = TensorThermostat, min(sizes), True
+        reason = f"one friction would leave the noisiest tensor {theta.uneven:.3g} times too hot; "
+    inertia, why = thermostat_steps(theta.friction, sharing, noisy=noisy, far=way.far)
+    return kind(steps=inertia), (
+        f"{reason}Γ = {inertia:.3g} steps: {why}, fluctuates less than the friction"
+        f" {theta.friction:.3g}"
+    )
 
 
 def _tried(
