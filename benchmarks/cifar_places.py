@@ -1,14 +1,16 @@
 """What other places are worth, from the records of ``benchmarks.cifar_schedules``.
 
     python -m benchmarks.cifar_places OUT.json
+    python -m benchmarks.cifar_places ONE.json TWO.json --setting "tensor 0.02 0.5 0"
 
-OUT.json and the notes beside it are that benchmark's; the result is added to it as ``places``. All
-figures are log-losses on the test images of predictions averaged over draws, and means over all
-choices among a schedule's chains.
+OUT.json and the notes beside it are that benchmark's, or several of
+``benchmarks.cifar_thermostats`` of which one setting is looked at; the result is added to the first
+as ``places``. All figures are log-losses on the test images of predictions averaged over draws,
+and means over all choices among a schedule's chains.
 """
 
+import argparse
 import json
-import sys
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -63,10 +65,51 @@ def stretches(chains: list[Chain], period: int = 200 // BLOCK) -> dict[str, floa
     return {"of_one_chain": float(np.mean(same)), "of_two": float(np.mean(other))}
 
 
+def never_heated(chains: list[Chain]) -> dict[str, Any]:
+    """All that chains of one setting tell."""
+    blocks = len(chains[0])
+    kept = blocks - 200 // BLOCK
+    return {
+        "fresh": fresh(chains),
+        "last_epochs_of_each": [
+            {"chains": k, "epochs_each": kept // k * BLOCK, "log_loss": found}
+            for k in (1, 2, 4, 5)
+            for found in [over_choices(chains, k, blocks - kept // k, blocks, slice(None))]
+        ],
+        "by_age": [float(np.mean([loss([chain[b]]) for chain in chains])) for b in range(blocks)],
+    }
+
+
+def of_setting(paths: list[Path], setting: str) -> list[Chain]:
+    """That setting's chains in files of ``benchmarks.cifar_thermostats``."""
+    chains = []
+    for path in paths:
+        for kind, plan in json.loads(path.read_text())["plans"].items():
+            notes = np.load(path.with_name(f"{path.stem}-{kind}.notes.npy"), mmap_mode="r")
+            chains += [notes[k] for k, (name, _) in enumerate(plan) if name == setting]
+    return [chain.astype(np.float32) for chain in chains]
+
+
 def main() -> None:
     """Read, judge and add."""
-    out = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--setting")
+    args = parser.parse_args()
+    out = args.files[0]
     file = json.loads(out.read_text())
+    if args.setting is None:
+        file["places"] = of_schedules(out, file)
+    else:
+        chains = of_setting(args.files, args.setting)
+        found = never_heated(chains) | {"two_stretches": stretches(chains)}
+        file.setdefault("places", {})[args.setting] = found
+    out.write_text(json.dumps(file, indent=1) + "\n")
+    print(json.dumps(file["places"], indent=1))
+
+
+def of_schedules(out: Path, file: dict[str, Any]) -> dict[str, Any]:
+    """From a file of ``benchmarks.cifar_schedules``."""
     tried = list(dict.fromkeys(row["schedule"] for row in file["tried"]))
     again = ["sgnht", *(name for name, _ in file["best"])]
     chains: dict[str, list[Chain]] = {name: [] for name in tried}
@@ -76,20 +119,9 @@ def main() -> None:
             chains[names[number % len(names)]].append(one.astype(np.float32))
     never = chains["sgnht"] + chains.pop("sgnht, other random numbers", [])
     chains["sgnht"] = never
-    blocks = len(never[0])
-    kept = blocks - 200 // BLOCK
-    file["places"] = {
-        "fresh": fresh(never),
-        "last_epochs_of_each": [
-            {"chains": k, "epochs_each": kept // k * BLOCK, "log_loss": found}
-            for k in (1, 2, 4, 5)
-            for found in [over_choices(never, k, blocks - kept // k, blocks, slice(None))]
-        ],
-        "two_stretches": {name: stretches(mine) for name, mine in chains.items() if len(mine) > 1},
-        "by_age": [float(np.mean([loss([chain[b]]) for chain in never])) for b in range(blocks)],
+    return never_heated(never) | {
+        "two_stretches": {name: stretches(mine) for name, mine in chains.items() if len(mine) > 1}
     }
-    out.write_text(json.dumps(file, indent=1) + "\n")
-    print(json.dumps(file["places"], indent=1))
 
 
 if __name__ == "__main__":

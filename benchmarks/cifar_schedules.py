@@ -48,6 +48,22 @@ BLOCK = 20
 WAITS = (0, 20, 40, 60, 80)
 LONG_WAITS = (80, 120, 160, 200)
 NEVER = 10**9
+THERMOSTATS: dict[str, Any] = {
+    "scalar": tacthmc.ScalarThermostat,
+    "tensor": tacthmc.TensorThermostat,
+    "diagonal": tacthmc.DiagonalThermostat,
+}
+FORCE_NOISE = {
+    "conv1.bias": 1.784,
+    "conv1.kernel": 0.837,
+    "conv2.bias": 0.741,
+    "conv2.kernel": 0.157,
+    "hidden.bias": 0.0048,
+    "hidden.weight": 0.0044,
+    "out.bias": 0.0746,
+    "out.weight": 0.348,
+}
+"""ηv/2 of each tensor after eight epochs, as the friction of a thermostat each had settled on."""
 
 
 class Given(Coupling):
@@ -100,6 +116,10 @@ class Trips(NamedTuple):
     noise: float = NOISE
     always: float = 1.0
     """λ outside of trips: 1, but for one trial."""
+    thermostat: str = "scalar"
+    """Which weights share a friction: all, those of a tensor, or none."""
+    masses: float = 0
+    """A tensor's mass is its force's noise, beside that of conv2's kernel, to this power."""
 
     def lam(self, epochs: int) -> np.ndarray:
         """λ at every ``FINE``-th of an epoch."""
@@ -172,7 +192,13 @@ LONG = {
     )
 }
 """For 3,000 epochs; at T = 1,000 the likelihood counts for 50 images."""
-EVERY = SCHEDULES | LONG
+FEW = {
+    "T = 1.5, 20 of 250": Trips(1.5, every(250), 20),
+    "T = 2, 20 of 250": Trips(2.0, every(250), 20),
+    "T = 2, 10 of 250, then 10 of 1/1.5": Trips(2.0, every(250), 10, chill=1.5, chilled=10),
+}
+"""Three trips in 1,000 epochs."""
+EVERY = SCHEDULES | LONG | FEW
 
 
 class Bench:
@@ -201,10 +227,12 @@ class Bench:
 
     def sampler(self, trips: Trips, epochs: int) -> Any:
         """SGNHT along the schedule."""
+        noises = {name: value / FORCE_NOISE["conv2.kernel"] for name, value in FORCE_NOISE.items()}
         return tacthmc.tact(
             trips.rate / self.num_data,
             noise=trips.noise,
-            thermostat=tacthmc.ScalarThermostat(steps=INERTIA),
+            thermostat=THERMOSTATS[trips.thermostat](steps=INERTIA, shape="mass"),
+            mass={name: value**trips.masses for name, value in noises.items()},
             coupling=Given(),
             bias=tacthmc.NoBias(),
             sweep=Along(trips.lam(epochs), self.epoch),
@@ -296,13 +324,17 @@ def log_loss(notes: np.ndarray, kept: np.ndarray, some: Any) -> float:
 
 
 def judged(
-    found: dict[str, Any], plan: list[tuple[str, int]], burn: int, waits: tuple[int, ...]
+    found: dict[str, Any],
+    plan: list[tuple[str, int]],
+    burn: int,
+    waits: tuple[int, ...],
+    schedules: dict[str, Trips] = EVERY,
 ) -> list[dict[str, Any]]:
     """A row for each chain and wait."""
     rows, epochs = [], found["energy"].shape[1]
     halves = {"first half": slice(0, None, 2), "second half": slice(1, None, 2), "all": slice(None)}
     for chain, (name, seed) in enumerate(plan):
-        trips, notes = EVERY[name], found["notes"][chain]
+        trips, notes = schedules[name], found["notes"][chain]
         for wait in waits if trips.ends else (0,):
             kept = kept_epochs(trips, wait, burn, epochs)
             if not kept.any():
