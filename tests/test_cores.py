@@ -56,6 +56,10 @@ def test_too_late():
     [
         (8, 64, True, {"chains": 4}),
         (6, 64, True, {"chains": 3}),
+        (8, 128, True, {"batch": 4}),
+        (6, 128, True, {"batch": 4}),
+        (8, 130, True, {"chains": 4}),
+        (8, 128, False, {"chains": 4}),
         (1, 64, True, {"batch": 4}),
         (5, 6, True, {"batch": 2}),
         (1, 64, False, None),

@@ -4,6 +4,7 @@ Everything here is JAX's own sharding. A mesh has an axis named ``chains``, one 
 ``batch``, or both: ``jax.make_mesh((4, 2), ("chains", "batch"))``.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache, partial
@@ -13,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array
+from jaxtyping import Array, DTypeLike
 
-from tacthmc.positions import flatten, unflatten
+from tacthmc.positions import flatten
 
 CHAINS, BATCH = "chains", "batch"
 
@@ -124,7 +125,7 @@ def _in_vectors(tree: Any) -> tuple[list[Array], Callable[[list[Array]], Any]]:
 
     def restored(vectors: list[Array]) -> Any:
         parts = {
-            kind: iter(unflatten(vector, like))
+            kind: iter(_apart(like, kind)(vector))
             for kind, vector, like in zip(kinds, vectors, likes, strict=False)
         }
         rest = iter(vectors[len(kinds) :])
@@ -134,6 +135,33 @@ def _in_vectors(tree: Any) -> tuple[list[Array], Callable[[list[Array]], Any]]:
         *(flatten(like, kind) for kind, like in zip(kinds, likes, strict=True)),
         *others,
     ], restored
+
+
+def _apart(like: list[Array], kind: DTypeLike) -> Callable[[Array], list[Array]]:
+    """The leaves in a vector, whose derivatives are written into one, one after the other.
+
+    JAX's own rule for slices adds up as many vectors, each zero but for one leaf, and XLA asks of
+    every number which leaf it is in, as it does where derivatives are concatenated: 0.3 ms of a
+    small network's step.
+    """
+    shapes = [leaf.shape for leaf in like]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1].tolist()
+
+    def cut(vector: Array) -> list[Array]:
+        parts = jnp.split(vector, ends)
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    apart = jax.custom_vjp(cut)
+    apart.defvjp(lambda vector: (cut(vector), None), lambda _, seeds: (_side_by_side(seeds, kind),))
+    return apart
+
+
+def _side_by_side(leaves: list[Array], kind: DTypeLike) -> Array:
+    vector, start = jnp.zeros(sum(leaf.size for leaf in leaves), kind), 0
+    for leaf in leaves:
+        vector = jax.lax.dynamic_update_slice(vector, leaf.ravel().astype(kind), (start,))
+        start += leaf.size
+    return vector
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
