@@ -63,7 +63,8 @@ FORCE_NOISE = {
     "out.bias": 0.0746,
     "out.weight": 0.348,
 }
-"""ηv/2 of each tensor after eight epochs, as the friction of a thermostat each had settled on."""
+"""ηv/2 of each tensor after eight epochs, as the friction of a thermostat each had settled on (in
+one run; ``benchmarks.tensor_temperatures`` measures it again)."""
 
 
 class Given(Coupling):

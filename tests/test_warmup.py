@@ -345,7 +345,7 @@ def test_tensors_of_unequal_noise_have_frictions_of_their_own():
     # ηv/2 is 0.64 and 0.0025 beside c = 0.1, and 0.045 in the mean.
     reasons = {choice.name: choice.reason for choice in made.tuning.choices}
     assert isinstance(made.thermostat, tacthmc.TensorThermostat)
-    assert "noisiest tensor 5" in reasons["thermostat"]
+    assert "noisiest tensor 5." in reasons["thermostat"]
 
     def squares(thermostat):
         sampler = tacthmc.sgnht(0.02, noise=0.1, thermostat=thermostat, keep_every=20)
@@ -372,9 +372,26 @@ def test_noise_tensor_by_tensor():
     gradients = rng.normal(size=(512, 300)) * np.where(np.arange(300) < 30, 4.0, 1.0)
     means = friction.by_tensor(gradients, [30, 270])
     np.testing.assert_allclose(means, [16.0, 1.0], rtol=0.05)
-    steps = friction.Steps(0.1, 0.1, "", "")
-    hot = friction.hottest_tensor(means, friction.Noise(2.5, 16.0), steps)
+    hot = friction.hottest_tensor(means, mean=2.5, eta=0.1, c=0.1)
     assert hot == pytest.approx((0.1 + 0.8) / (0.1 + 0.125), rel=0.05)
+    assert len(friction.by_tensor(gradients, [30, 0, 270])) == 2
+    assert friction.hottest_tensor(np.zeros(2), mean=0.0, eta=0.1, c=0.0) == 1
+
+
+def test_tensors_of_equal_noise_share_a_friction():
+    shape = {"few": jnp.zeros(20), "many": jnp.zeros(280)}
+    gaussian = tacthmc.potential(lambda x: 0.5 * sum(jnp.sum(leaf**2) for leaf in x.values()))
+    untuned = tacthmc.Untuned(step_size=0.02, noise=0.1, frame=None, keep_every=20)
+    made = tacthmc.warmup(
+        jax.random.key(0),
+        untuned,
+        tacthmc.noisy(gaussian, force=2.0),
+        shape,
+        num_chains=4,
+        num_steps=200,
+        progress=False,
+    )
+    assert isinstance(made.thermostat, tacthmc.ScalarThermostat)
 
 
 def test_unequal_noise_makes_steps_shorter():

@@ -157,6 +157,7 @@ def _apart(like: list[Array], kind: DTypeLike) -> Callable[[Array], list[Array]]
 
 
 def _side_by_side(leaves: list[Array], kind: DTypeLike) -> Array:
+    """The leaves in one vector."""
     vector, start = jnp.zeros(sum(leaf.size for leaf in leaves), kind), 0
     for leaf in leaves:
         vector = jax.lax.dynamic_update_slice(vector, leaf.ravel().astype(kind), (start,))

@@ -80,13 +80,20 @@ def by_tensor(
     [1.0, 9.0]
     """
     each = np.mean(gradients**2, axis=0, dtype=float)
-    return np.array([part.mean() for part in np.split(each, np.cumsum(sizes)[:-1])])
+    parts = np.split(each, np.cumsum(sizes)[:-1])
+    return np.array([part.mean() for part in parts if part.size])
 
 
-def hottest_tensor(tensors: Float[np.ndarray, " tensors"], noise: Noise, steps: Steps) -> float:
-    """How many times too hot the noisiest tensor comes out where all share a friction."""
-    quiet = steps.c + steps.eta * noise.mean / 2
-    return float((steps.c + steps.eta * np.max(tensors) / 2) / quiet)
+def hottest_tensor(
+    tensors: Float[np.ndarray, " tensors"], mean: float, eta: float, c: float
+) -> float:
+    """How many times too hot the noisiest tensor comes out where all share a friction.
+
+    >>> hottest_tensor(np.array([1.0, 9.0]), mean=2.0, eta=0.1, c=0.1)
+    2.75
+    """
+    quiet = c + eta * mean / 2
+    return float((c + eta * np.max(tensors) / 2) / quiet) if quiet > 0 else 1.0
 
 
 def force_noise(gradients: Float[np.ndarray, "n d"]) -> Noise:

@@ -47,8 +47,8 @@ class Numbers(NamedTuple):
     steps: friction.Steps
     noise: friction.Noise
     relaxation: float
-    uneven: float
-    """How many times too hot the noisiest tensor would be with one friction for all."""
+    tensors: Float[np.ndarray, " tensors"]
+    """The mean variance of that noise in each tensor."""
 
 
 class Plateau:
@@ -107,8 +107,7 @@ class Plateau:
         noise = friction.force_noise(gradients)
         steps = friction.steps(curvature, noise, eta, c)
         tensors = friction.by_tensor(gradients, [leaf.size for leaf in jax.tree.leaves(self.like)])
-        uneven = friction.hottest_tensor(tensors, noise, steps)
-        return Numbers(steps, noise, relaxation(np.array([curvature]), noise), uneven)
+        return Numbers(steps, noise, relaxation(np.array([curvature]), noise), tensors)
 
     def better_frame(
         self, key: PRNGKey, eta: float | None = None, c: float | None = None

@@ -29,7 +29,7 @@ from tacthmc.thermostat import (
 from tacthmc.tuning import slope
 from tacthmc.tuning.bursts import Burst, quiet_run
 from tacthmc.tuning.choices import Choice, Tuning, TuningError, shown
-from tacthmc.tuning.friction import HOT
+from tacthmc.tuning.friction import HOT, hottest_tensor
 from tacthmc.tuning.heat import Heat, ladder
 from tacthmc.tuning.inertia import thermostat_steps
 from tacthmc.tuning.plateau import Plateau
@@ -300,7 +300,8 @@ def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, way: _Way, notes: _Notes)
     eta = notes.choose("step_size", steps.eta, reason)
     c = notes.choose("noise", steps.c, steps.why_c)
     own = eta * numbers.noise.mean / 2
-    return _Theta(eta, c, c + own, own > NOISY * c, numbers.uneven)
+    uneven = hottest_tensor(numbers.tensors, numbers.noise.mean, eta, c)
+    return _Theta(eta, c, c + own, own > NOISY * c, uneven)
 
 
 def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
@@ -349,12 +350,13 @@ def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
 
 def _thermostat(like: Position, way: _Way, theta: _Theta) -> tuple[SeparableThermostat, str]:
     """Which coordinates share a friction, and how fast it adapts."""
-    sizes = [leaf.size for leaf in jax.tree.leaves(like)]
+    sizes = [leaf.size for leaf in jax.tree.leaves(like) if leaf.size]
+    few = sum(sizes) <= LARGEST_DIAGONAL
     kind, sharing, noisy, reason = ScalarThermostat, sum(sizes), theta.noisy, ""
-    if theta.noisy and sum(sizes) <= LARGEST_DIAGONAL:
+    if theta.noisy and few:
         kind, sharing = DiagonalThermostat, 1
         reason = "noise need not be alike in all coordinates; "
-    elif theta.uneven > 1 + HOT:
+    elif theta.uneven > 1 + HOT and not few:
         kind, sharing, noisy = TensorThermostat, min(sizes), True
         reason = f"one friction would leave the noisiest tensor {theta.uneven:.3g} times too hot; "
     inertia, why = thermostat_steps(theta.friction, sharing, noisy=noisy, far=way.far)
