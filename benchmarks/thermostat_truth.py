@@ -1,6 +1,6 @@
 """One thermostat for a network or one for each tensor: which is nearer to the posterior?
 
-    python -m benchmarks.thermostat_truth OUT.json [--steps 60000]
+    python -m benchmarks.thermostat_truth OUT.json --steps 20000
 
 A small network, 20-32-5, on 2,000 points with labels drawn from another one. SGNHT on all points at
 once, whose force has no noise, has the truth; with batches of 20 the noise differs from tensor to
@@ -97,7 +97,7 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--steps", type=int, default=60_000)
+    parser.add_argument("--steps", type=int, default=20_000)
     args = parser.parse_args()
     problem = Problem()
     eta, c = TRUTH

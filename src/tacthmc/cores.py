@@ -3,7 +3,7 @@
 JAX sees a CPU as one device, whose cores share the work of single operations: little of a sampler's
 step gains from that, and of a network's gradient less than could be. As a device each, cores run
 chains side by side; or, of a network's chains one after the other, each takes its share of the
-batch, whose activations its cache then holds.
+batch.
 
 JAX has to be told before it first computes, so this is asked for: by :func:`use_cores`, or by
 ``TACTHMC_CORES=2`` (or ``all``) in the environment when ``tacthmc`` is imported.

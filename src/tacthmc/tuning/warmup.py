@@ -80,7 +80,9 @@ def warmup(
        directions that mini-batches' noise heats most (:mod:`tacthmc.tuning.thin`).
     3. **Step size and friction**: stability, the force's noise and how unequal it is
        (:mod:`tacthmc.tuning.friction`), and the configurational temperature ⟨(θ − a)·∇U⟩/D, which
-       an integrator's bias would raise.
+       an integrator's bias would raise. One thermostat for all coordinates; one for each where
+       noise makes much of the friction, or in more than 256 dimensions one for each tensor where
+       one would leave the noisiest tensor too hot.
     4. **How hot**: chains are heated up a ladder of temperatures and cooled again from each; the
        hottest is the first from which nearly as many come back elsewhere as from any. Where
        heat is not found to be of use it is 1.5 or less, and in more than 256 dimensions ξ is at
