@@ -240,8 +240,17 @@ class Bench:
             keep_every=self.epoch,
         )
 
-    def run(self, plan: list[tuple[Trips, int]], epochs: int, kept: Any = None) -> dict[str, Any]:
-        """Chains of (schedule, seed): what was noted of each, and with ``kept`` averaged."""
+    def run(
+        self,
+        plan: list[tuple[Trips, int]],
+        epochs: int,
+        kept: Any = None,
+        seconds: float | None = None,
+    ) -> dict[str, Any]:
+        """Chains of (schedule, seed): what was noted of each, and with ``kept`` averaged.
+
+        After ``seconds`` it ends with the block of epochs that is under way.
+        """
         sampler = chains_of_a_run.stacked([self.sampler(trips, epochs) for trips, _ in plan])
         inits = [self.model.init(jax.random.key(100 + seed)) for _, seed in plan]
         positions = jax.tree.map(lambda *x: jnp.stack(x), *inits)
@@ -281,6 +290,14 @@ class Bench:
             norms[:, e] = np.asarray(_squares(position))
             if e % 50 == 49:
                 print(e + 1, "epochs", round(time.perf_counter() - begun, 1), "s", flush=True)
+            late = seconds is not None and time.perf_counter() - begun > seconds
+            if late and (e + 1) % BLOCK == 0:
+                notes, losses, norms = (
+                    notes[:, : (e + 1) // BLOCK],
+                    losses[:, : e + 1],
+                    norms[:, : e + 1],
+                )
+                break
         energy = self.num_data * losses + DECAY * self.num_data * norms
         made = {"notes": notes, "energy": energy, "seconds": time.perf_counter() - begun}
         return made if kept is None else made | {"total": np.asarray(total)}

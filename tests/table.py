@@ -11,6 +11,8 @@ RMS = optax.scale_by_rms()
 FRAME = np.array([[1.0, 0.2, 0.0], [0.2, 0.8, 0.1], [0.0, 0.1, 1.2]], np.float32)
 SHIFT = np.array([0.1, -0.2, 0.3], np.float32)
 
+BLOCK = tacthmc.HeatedBlock({"a": False, "b": True})
+
 SAMPLERS = {
     "tact": lambda eta: tacthmc.tact(eta, keep_every=10),
     "tact-euler": lambda eta: tacthmc.tact(eta, keep_every=10, integrator=tacthmc.Euler()),
@@ -41,6 +43,14 @@ SAMPLERS = {
     ),
     "tact-swept-breathing": lambda eta: tacthmc.tact(
         eta, sweep=tacthmc.Sweep(60, start=5), centre="mean", keep_every=10
+    ),
+    "tact-heated-block": lambda eta: tacthmc.tact(eta, heated=BLOCK, keep_every=10),
+    "tact-swept-heated-block": lambda eta: tacthmc.tact(
+        eta,
+        heated=tacthmc.HeatedBlock({"a": True, "b": False}, longer=15),
+        thermostat=tacthmc.TensorThermostat(),
+        sweep=tacthmc.Sweep(60),
+        keep_every=10,
     ),
     "tact-swept-euler": lambda eta: tacthmc.tact(
         eta, sweep=tacthmc.Sweep(60), integrator=tacthmc.Euler(), keep_every=10

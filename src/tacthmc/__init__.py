@@ -21,6 +21,7 @@ from tacthmc.coupling import PowerCoupling as PowerCoupling
 from tacthmc.family import Langevin as Langevin
 from tacthmc.family import Refresh as Refresh
 from tacthmc.frame import Frame as Frame
+from tacthmc.heated_block import HeatedBlock as HeatedBlock
 from tacthmc.integrator import Euler as Euler
 from tacthmc.integrator import Splitting as Splitting
 from tacthmc.label_noise import label_noise as label_noise

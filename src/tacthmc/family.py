@@ -19,6 +19,7 @@ from tacthmc.bias import Bias, NoBias
 from tacthmc.breathing import recentred, widened
 from tacthmc.coupling import Coupling
 from tacthmc.frame import Frame, FramedPotential
+from tacthmc.heated_block import HeatedBlock, check_heated
 from tacthmc.integrator import Integrator, Moved, Parts, Settings, Splitting, StepNoise
 from tacthmc.positions import checked, dimension, normals, scalar_dtype, spread
 from tacthmc.potential import Potential
@@ -79,6 +80,7 @@ class Langevin(Sampler):
     # With defaults, so that samplers stored before there were these are read.
     sweep: Sweep | None = None
     relaxed: Relaxed | None = None
+    heated: HeatedBlock | None = None
 
     def __init__(
         self,
@@ -103,6 +105,7 @@ class Langevin(Sampler):
         frame: Frame | None = None,
         sweep: Sweep | None = None,
         relaxed: Relaxed | None = None,
+        heated: HeatedBlock | None = None,
     ):
         """Join the parts; see :func:`tacthmc.tact` for each argument's meaning."""
         checks.positive("step_size", step_size)
@@ -153,7 +156,16 @@ class Langevin(Sampler):
             check_sweep(sweep, coupling, bias, idle)
         if relaxed is not None:
             check_relaxed(relaxed, coupling, sweep)
-        self.sweep, self.relaxed = sweep, relaxed
+        if heated is not None:
+            has = {
+                "an untempered sampler": coupling is None,
+                "centre": centre is not None,
+                "a frame": frame is not None,
+                type(integrator).__name__: not isinstance(integrator, Splitting),
+                type(thermostat).__name__: not isinstance(thermostat, SeparableThermostat),
+            }
+            check_heated(heated, has, sweep)
+        self.sweep, self.relaxed, self.heated = sweep, relaxed, heated
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> State:
         """θ as given, ξ = 0, momenta from their law N(0, ηT/m), thermostats at c/T."""
@@ -252,6 +264,7 @@ class Langevin(Sampler):
             self.bias,
             self.noise_estimate,
             self.sweep,
+            self.heated,
         )
         moved = self.integrator.advance(parts, now, noise, state, potential, batch)
         state, unit = moved.state, jnp.asarray(True)

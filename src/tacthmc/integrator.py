@@ -13,6 +13,7 @@ from tacthmc._typing import Batch, Position, Scalar
 from tacthmc.bias import Bias, Seen
 from tacthmc.breathing import calm_energy, crossed, crossing, widened
 from tacthmc.coupling import Coupling
+from tacthmc.heated_block import HeatedBlock, only, share
 from tacthmc.positions import computed_once, spread, sum_of_squares, total
 from tacthmc.potential import Felt, Potential
 from tacthmc.state import State, Tempering
@@ -30,6 +31,7 @@ class Parts(eqx.Module):
     bias: Bias
     noise_estimate: Any
     sweep: Sweep | None
+    heated: HeatedBlock | None = None
 
 
 class StepNoise(NamedTuple):
@@ -193,12 +195,16 @@ class Splitting(Integrator):
         breathes = state.tempering is not None and state.tempering.centre is not None
         if breathes and parts.sweep is None:
             state = _shared_friction(parts, now, state)
-        position, tempering = _moved(state.position, state.momentum), state.tempering
+        tempering, old = state.tempering, state.momentum
         if tempering is not None and parts.sweep is not None:
             tempering = _placed(parts, tempering, state.step, 0.5)
         elif tempering is not None:
             tempering = _half_drift(parts, tempering)
         lam, slope = _coupling(parts, now, tempering)
+        moving = _moving(parts, state, tempering)
+        if moving is not None:
+            old, now = only(moving, old), now._replace(theta=now.theta._replace(moving=moving))
+        position = _moved(state.position, old)
         theta, centre = position, None if tempering is None else tempering.centre
         own = lam / now.theta.bath
         if centre is not None:
@@ -208,7 +214,9 @@ class Splitting(Integrator):
         felt_by = _evaluated(potential, state, theta, batch, own)
         energy, gradient = felt_by.energy.astype(lam.dtype), felt_by.gradient
         kick = _kick(parts, now, noise, gradient, lam)
-        thermostat, mass, old, weight = parts.thermostat, now.mass, state.momentum, lam**2
+        if moving is not None:
+            kick = only(moving, kick)
+        thermostat, mass, weight = parts.thermostat, now.mass, lam**2
         friction = thermostat.advance(state.thermostat, old, mass, now.theta, 0.5 * weight)
         damp = thermostat.damping(friction, mass, 0.5 * weight)
         r = computed_once(damp(jax.tree.map(jnp.add, damp(old), kick)))
@@ -217,6 +225,9 @@ class Splitting(Integrator):
         felt = thermostat.felt(stroke).astype(lam.dtype)
         settled = _averaged(state.settled, z, state.step)
         position = _moved(position, r)
+        if moving is not None:
+            felt = felt / share(moving, position).astype(felt.dtype)
+            r = only(moving, r, state.momentum)
         decisive = felt_xi = felt_energy = None
         if tempering is not None:
             felt_energy = felt_by.tempered.astype(lam.dtype)
@@ -248,6 +259,16 @@ class Splitting(Integrator):
         r = damp(damp(old.momentum) + kick)
         z = thermostat.advance(z, r, one, now.xi, half)
         return _half_drift(parts, replace(old, momentum=r, thermostat=z, bias=bias))
+
+
+def _moving(parts: Parts, state: State, tempering: Tempering | None) -> Any:
+    """Which leaves move, by ξ in the middle of the step; None where all of them do."""
+    if parts.heated is None or tempering is None:
+        return None
+    assert parts.coupling is not None
+    return parts.heated.moving(
+        state.position, tempering.xi, state.step, parts.coupling, parts.sweep
+    )
 
 
 def _tilt(parts: Parts, now: Settings, tempering: Tempering, slope: Scalar) -> Tilt:

@@ -51,6 +51,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from tacthmc import checks
 from tacthmc._typing import Number, Scalar
@@ -90,6 +91,13 @@ class Sweep(eqx.Module):
                 f" and back; got {(1 - rest) * period:g} of period={period} and rest={rest}"
             )
         self.period, self.rest, self.start = period, rest, start
+
+    def since_trip(self, step: Any) -> Array:
+        """Steps since ξ came back from its last trip; very many where it was on none yet."""
+        step = jnp.asarray(step)
+        period, start = (jnp.asarray(x).astype(step.dtype) for x in (self.period, self.start))
+        gone = jnp.maximum(step - start, 0)
+        return jnp.where(gone < period, jnp.iinfo(step.dtype).max, jax.lax.rem(gone, period))
 
     def at(self, step: Any, coupling: Coupling, ahead: float = 0.0) -> tuple[Scalar, Scalar]:
         """ξ and dξ/dk at ``step`` + ``ahead``, 0 ≤ ahead < 1."""

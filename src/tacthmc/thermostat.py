@@ -45,6 +45,8 @@ class Conditions(NamedTuple):
     eta: Scalar
     bath: Number
     step: Array
+    moving: Any = None
+    """For each leaf whether it moves in this step (:mod:`tacthmc.heated_block`); None: all do."""
 
 
 class Stroke(NamedTuple):
@@ -114,7 +116,7 @@ class Heat(NamedTuple):
         def excess(r: Array, m: Array, g: Array, calm: Array) -> Array:
             return g * (m * r * r - (self.at.eta * self.at.bath).astype(r.dtype) * calm)
 
-        return jax.tree.map(excess, self.r, self.mass, self.g, self.calm)
+        return self._of_moving(jax.tree.map(excess, self.r, self.mass, self.g, self.calm))
 
     def sums(self) -> Position:
         """The sum over each leaf."""
@@ -125,7 +127,15 @@ class Heat(NamedTuple):
                 return g * (m * jnp.sum(r * r) - held * r.size)
             return jnp.sum(g * (m * r * r - held))
 
-        return jax.tree.map(summed, self.r, self.mass, self.g, self.calm)
+        return self._of_moving(jax.tree.map(summed, self.r, self.mass, self.g, self.calm))
+
+    def _of_moving(self, heat: Position) -> Position:
+        """What stands still neither heats nor cools."""
+        if self.at.moving is None:
+            return heat
+        return jax.tree.map(
+            lambda moves, x: jnp.where(moves, x, jnp.zeros_like(x)), self.at.moving, heat
+        )
 
 
 class Thermostat(eqx.Module):

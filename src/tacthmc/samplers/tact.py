@@ -9,6 +9,7 @@ from tacthmc.bias import AdaptiveBiasingForce, Bias, LiteralAdaptiveBiasingForce
 from tacthmc.coupling import Coupling, PowerCoupling
 from tacthmc.family import Langevin, Refresh
 from tacthmc.frame import Frame
+from tacthmc.heated_block import HeatedBlock
 from tacthmc.integrator import Euler, Integrator
 from tacthmc.relaxed import Relaxed
 from tacthmc.sweep import Sweep
@@ -38,6 +39,7 @@ def tact(
     frame: Frame | None = None,
     sweep: Sweep | None = None,
     relaxed: Relaxed | None = None,
+    heated: HeatedBlock | None = None,
 ) -> Langevin: ...
 
 
@@ -81,6 +83,7 @@ def tact(
     frame: Any = None,
     sweep: Sweep | None = None,
     relaxed: Relaxed | None = None,
+    heated: HeatedBlock | None = None,
 ) -> Langevin | Untuned:
     r"""Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo.
 
@@ -160,6 +163,8 @@ def tact(
             but its limit for slow sweeps.
         relaxed: keep nothing after a return to the plateau before the energy has stopped falling
             (:class:`tacthmc.Relaxed`).
+        heated: the part of the position that moves off the plateau, while the rest stands still
+            (:class:`tacthmc.HeatedBlock`); all of it by default.
 
     Rates may be schedules: functions of the step count.
 
@@ -192,6 +197,7 @@ def tact(
         "frame": frame,
         "sweep": sweep,
         "relaxed": relaxed,
+        "heated": heated,
     }
     given = {name: value for name, value in settings.items() if value is not None}
     if step_size is None:
