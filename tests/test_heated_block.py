@@ -135,6 +135,37 @@ def test_bad_blocks_are_refused():
         stepped(sampler, tacthmc.potential(energy), 1)
 
 
+def test_a_led_xi_with_a_standing_part_has_no_law_when_hot():
+    sampler = tacthmc.tact(0.01, heated=BLOCK, sweep=tacthmc.Sweep(40), keep_every=10)
+    potential = tacthmc.potential(energy)
+    with pytest.raises(ValueError, match="stands still"):
+        tacthmc.sample(KEY, sampler, potential, START, 100, 2, keep="all", progress=False)
+    run = tacthmc.sample(KEY, sampler, potential, START, 400, 2, progress=False)
+    with pytest.raises(ValueError, match="stands still"):
+        run.log_evidence_ratio()
+
+
+def test_longer_than_the_rest_is_refused():
+    block = {"rest": False, "block": True}
+    with pytest.raises(ValueError, match="longer must be less than the rest"):
+        tacthmc.tact(
+            0.01, heated=tacthmc.HeatedBlock(block, longer=20), sweep=tacthmc.Sweep(40, rest=0.5)
+        )
+
+
+def test_a_test_for_relaxation_waits_for_what_stands():
+    heated = tacthmc.HeatedBlock({"rest": False, "block": True}, longer=100)
+    sampler = tacthmc.tact(
+        0.01, heated=heated, sweep=tacthmc.Sweep(400, rest=0.9), relaxed=tacthmc.Relaxed(40)
+    )
+    states = stepped(sampler, tacthmc.potential(energy), 560)
+    # Back at 400, free from 500 on.
+    steps = [int(s.tempering.relaxing.steps) for s in states]
+    assert steps[359 - 1] > 0
+    assert set(steps[400:499]) == {0}
+    assert steps[510] > 0
+
+
 def test_a_warm_up_does_not_know_of_blocks():
     with pytest.raises(TypeError, match="'heated' cannot be fixed"):
         tacthmc.tact(heated=BLOCK)

@@ -202,6 +202,11 @@ class Langevin(Sampler):
         # What breathing takes off by itself is not the bias's.
         return self.bias.raised(table, self.coupling, now.xi.bath, -self.known_part(position))
 
+    @property
+    def has_law_when_hot(self) -> bool:
+        """Whether draws off the plateau follow exp(−λU): not where ξ is led and a part stands."""
+        return self.sweep is None or self.heated is None
+
     def known_part(self, position: Position) -> float:
         """The factor of T·log λ in the free energy that no bias has to learn: D/2, or none."""
         return 0.0 if self.centre is None else 0.5 * dimension(position)
@@ -286,6 +291,9 @@ class Langevin(Sampler):
         assert self.coupling is not None
         # All of the plateau is at unit temperature, whatever keep_within says.
         here = self.coupling.on_plateau(moved.decisive_xi)
+        if self.heated is not None:
+            # What still stands has not begun to relax beside what was heated.
+            here = self.heated.free(moved.decisive_xi, state.step, self.coupling, self.sweep)
         window = test.seen(tempering.relaxing, moved.energy, here)
         return replace(state, tempering=replace(tempering, relaxing=window)), window.relaxed
 

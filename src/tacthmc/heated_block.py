@@ -24,8 +24,10 @@ is taken too.
 somewhere between two changes of a, or modes that differ in a are not mixed any better than
 without heat. A ξ that moves by itself has *one* bias for all a, while its free energy at a standing
 a depends on a: where that differs by more than a few kT from place to place ξ is held back by it. A
-ξ that is led (:class:`tacthmc.Sweep`) does not mind; all this then holds for slow sweeps only,
-where b follows its conditional law given a at every temperature.
+ξ that is led (:class:`tacthmc.Sweep`) does not mind. Slow sweeps then have b at its conditional law
+given a at every temperature, and a at the posterior's: right on the plateau, and not the law of
+(a, b) at any other λ, which would need an a that moves there or a ξ that feels the energy. So
+evidence ratios and draws of all temperatures (``keep="all"``) are refused for a led ξ.
 
 After a led trip b has to find its way beside the old a before a may move, or a would be drawn to
 what b has not yet learnt: the rest goes on standing for ``longer`` steps, at unit temperature. A
@@ -79,14 +81,21 @@ class HeatedBlock(eqx.Module):
         checks.whole("longer", longer, 0)
         self.block, self.longer = block, longer
 
+    def free(
+        self, xi: Scalar, step: Any, coupling: Coupling, sweep: Sweep | None
+    ) -> Bool[Array, ""]:
+        """Whether the rest moves too."""
+        on_plateau = coupling.on_plateau(xi)
+        if sweep is None:
+            return on_plateau
+        since = sweep.since_trip(step)
+        return on_plateau & (since >= jnp.asarray(self.longer).astype(since.dtype))
+
     def moving(
         self, like: Position, xi: Scalar, step: Any, coupling: Coupling, sweep: Sweep | None
     ) -> Any:
         """For each leaf of a position whether it moves in this step."""
-        free: Bool[Array, ""] = coupling.on_plateau(xi)
-        if sweep is not None:
-            since = sweep.since_trip(step)
-            free = free & (since >= jnp.asarray(self.longer).astype(since.dtype))
+        free = self.free(xi, step, coupling, sweep)
 
         def leaves(heated: bool, part: Any) -> Any:
             return jax.tree.map(lambda _: free | heated, part)
@@ -111,6 +120,14 @@ def check_heated(heated: HeatedBlock, has: dict[str, Any], sweep: Sweep | None) 
             "heated.longer is for a ξ that is led: without a sweep there is no end of a trip to"
             f" count from; got {heated.longer}"
         )
+    if sweep is None:
+        return
+    longer, period, rest = (checks.concrete(x) for x in (heated.longer, sweep.period, sweep.rest))
+    if longer is not None and period is not None and rest is not None and longer >= rest * period:
+        raise ValueError(
+            "heated.longer must be less than the rest of a sweep, or the rest of the position never"
+            f" moves again; got {longer} and a rest of {rest * period:g} steps"
+        )
 
 
 def only(moving: Any, values: Position, otherwise: Position | None = None) -> Position:
@@ -122,4 +139,5 @@ def only(moving: Any, values: Position, otherwise: Position | None = None) -> Po
 def share(moving: Any, like: Position) -> Scalar:
     """How much of a position moves."""
     parts = jax.tree.leaves(jax.tree.map(lambda m, x: m.astype(float) * x.size, moving, like))
-    return jnp.sum(jnp.stack(parts)) / dimension(like)
+    # A block without a number in it has no temperature, rather than 0/0.
+    return jnp.maximum(jnp.sum(jnp.stack(parts)), 1) / dimension(like)

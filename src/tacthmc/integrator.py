@@ -228,6 +228,8 @@ class Splitting(Integrator):
         if moving is not None:
             felt = felt / share(moving, position).astype(felt.dtype)
             r = only(moving, r, state.momentum)
+            if jax.tree.structure(z) == jax.tree.structure(moving):
+                settled = only(moving, settled, state.settled)
         decisive = felt_xi = felt_energy = None
         if tempering is not None:
             felt_energy = felt_by.tempered.astype(lam.dtype)

@@ -371,7 +371,7 @@ class TensorThermostat(SeparableThermostat):
         rate = weight / self.inertia.at(heat.at.step, heat.at.eta, heat.at.bath)
 
         def moved(z: Array, h: Array, r: Array) -> Array:
-            return z + rate.astype(z.dtype) * h / r.size
+            return z + rate.astype(z.dtype) * h / max(r.size, 1)
 
         return jax.tree.map(moved, z, heat.sums(), heat.r)
 

@@ -421,6 +421,11 @@ class Run:
         sound = [c for c in range(self.num_chains) if c not in failed]
         if not sound:
             raise ValueError("no chain stayed finite: there is no bias to integrate")
+        if not self.tempered_sampler().has_law_when_hot:
+            raise ValueError(
+                "log_evidence_ratio needs the law of all of θ at every temperature, and here ξ is"
+                " led while a part of θ stands still (sweep with heated): leave one of them out"
+            )
         profiles = [self._profile(chain) for chain in sound]
         independent = self.tempered_sampler().bias.table is None
         return evidence_ratio(profiles, temperature, independent)

@@ -108,7 +108,7 @@ def sample(
             f"num_warmup ({num_warmup}) must be less than num_steps ({num_steps}): nothing"
             " would be kept"
         )
-    _check_keep(keep, potential, store is not None)
+    _check_keep(keep, sampler, potential, store is not None)
     check_callbacks(callbacks)
     check_progress(progress)
     if store is not None and not isinstance(store, (str, Path)):
@@ -184,7 +184,7 @@ def sample(
     )
 
 
-def _check_keep(keep: str, potential: Potential, stored: bool) -> None:
+def _check_keep(keep: str, sampler: Any, potential: Potential, stored: bool) -> None:
     if keep not in ("plateau", "all", "nothing"):
         raise ValueError(f"keep must be 'plateau', 'all' or 'nothing'; got {keep!r}")
     if keep == "nothing" and stored:
@@ -194,4 +194,10 @@ def _check_keep(keep: str, potential: Potential, stored: bool) -> None:
             "keep='all' weighs draws by their full-data energy, which this potential does not"
             " have (a mini-batch's energy would give wrong weights): use keep='plateau', or a"
             " tacthmc.posterior with resident data and no model_state"
+        )
+    each = sampler if isinstance(sampler, Sequence) else [sampler]
+    if keep == "all" and not all(getattr(one, "has_law_when_hot", True) for one in each):
+        raise ValueError(
+            "keep='all' weighs draws by the law of all of θ at every temperature, and here ξ is led"
+            " while a part of θ stands still (sweep with heated): use keep='plateau'"
         )
