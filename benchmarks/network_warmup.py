@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--name", default="fashion_mnist")
     parser.add_argument("--compute", default="float32")
+    parser.add_argument("--methods", nargs="+", help="those that are run; all by default")
     args = parser.parse_args()
     found = data.load(args.name, folder=args.data, download=False)
     is_cnn = found.name == "cifar10"
@@ -96,7 +97,8 @@ def main() -> None:
             ),
             "tact()": sampler,
         }
-        for name, one in rivals.items():
+        for name in args.methods or rivals:
+            one = rivals[name]
             row = {"method": name, "seed": seed}
             row |= measured(one, posterior, start, args.epochs, epoch, model, fitting, found, seed)
             file["rows"].append(row)

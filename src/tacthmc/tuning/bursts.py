@@ -17,9 +17,13 @@ from tacthmc.run.failure import DivergedWarning
 from tacthmc.run.result import Run
 from tacthmc.run.sample import sample
 from tacthmc.samplers.sgnht import sgnht
+from tacthmc.thermostat import ScalarThermostat, TensorThermostat, Thermostat
+from tacthmc.tuning.inertia import thermostat_steps
 
 DRAW_NUMBERS = 1 << 24
 """Numbers in the draws of one burst, at most."""
+LEAST_FRICTION = 0.05
+"""A thermostat is made for so much at least: without injected noise there is the force's own."""
 DRAWS = 25
 """Draws a burst keeps of each chain, where there is room."""
 
@@ -68,6 +72,8 @@ class Bursts:
     potential: Potential
     chains: int
     steps: int
+    apart: bool = field(default=False, init=False)
+    """Whether each tensor has a friction of its own."""
     gradients: int = field(default=0, init=False)
 
     def run(
@@ -85,7 +91,8 @@ class Bursts:
         every = max(1, self.steps // (2 * min(DRAWS, room)))
         heated = Heated(self.potential, jnp.asarray(1 / temperature, scalar_dtype(one)))
         steps = max(int(share * self.steps), 2 * every)
-        run = quiet_run(key, sgnht(eta, noise=c, keep_every=every), heated, positions, steps)
+        sampler = sgnht(eta, noise=c, thermostat=self._thermostat(one, c), keep_every=every)
+        run = quiet_run(key, sampler, heated, positions, steps)
         self.gradients += self.chains * run.num_steps
         if not run.num_draws:
             nothing = np.zeros((self.chains, 0, dimension(one)))
@@ -93,6 +100,13 @@ class Bursts:
         energies = np.asarray(run.stats["energy"], float)
         finite = not run.failures and bool(np.all(np.isfinite(energies)))
         return Burst(run.state.position, flat_draws(run.draws), energies, every, finite)
+
+    def _thermostat(self, one: Position, c: float) -> Thermostat:
+        if not self.apart:
+            return ScalarThermostat()
+        least = min(leaf.size for leaf in jax.tree.leaves(one) if leaf.size)
+        friction = max(c, LEAST_FRICTION)
+        return TensorThermostat(steps=thermostat_steps(friction, least, noisy=True, far=True)[0])
 
 
 def quiet_run(

@@ -46,9 +46,10 @@ class Numbers(NamedTuple):
 
     steps: friction.Steps
     noise: friction.Noise
+    """What decided."""
     relaxation: float
-    tensors: Float[np.ndarray, " tensors"]
-    """The mean variance of that noise in each tensor."""
+    whole: friction.Noise
+    """That of all tensors together."""
 
 
 class Plateau:
@@ -64,6 +65,9 @@ class Plateau:
         self.frame: Frame | None = None
         self.positions = starts
         """In the frame; :meth:`outside` has them as the potential knows them."""
+        self.apart: bool | None = None
+        """Whether each tensor has a friction of its own; None to have it decided."""
+        self.sizes = [leaf.size for leaf in jax.tree.leaves(self.like)]
         self.use(frame)
 
     @property
@@ -102,12 +106,25 @@ class Plateau:
     def numbers(
         self, key: PRNGKey, curvature: float, eta: float | None, c: float | None
     ) -> Numbers:
-        """η and c by what curvature and noise allow; given ones stay."""
+        """η and c by what curvature and noise allow; given ones stay.
+
+        Bursts have a friction for each tensor from here on, where the steps are made for that.
+        """
         gradients = self._noise(key, self.inside, self.positions)
-        noise = friction.force_noise(gradients)
+        noise = friction.force_noise(gradients, self.sizes)
         steps = friction.steps(curvature, noise, eta, c)
-        tensors = friction.by_tensor(gradients, [leaf.size for leaf in jax.tree.leaves(self.like)])
-        return Numbers(steps, noise, relaxation(np.array([curvature]), noise), tensors)
+        own = self.apart
+        if own is None:
+            own = noise.uneven(steps.eta, steps.c) > 1 + friction.HOT
+        decides = noise
+        if own and noise.apart is not None:
+            decides, shared = noise.apart, steps
+            steps = friction.steps(curvature, decides, eta, c)
+            if steps.eta < shared.eta:
+                # One friction allows so much, and several are no reason for less.
+                steps = shared._replace(apart=True)
+        self.bursts.apart = steps.apart
+        return Numbers(steps, decides, relaxation(np.array([curvature]), decides), noise)
 
     def better_frame(
         self, key: PRNGKey, eta: float | None = None, c: float | None = None
@@ -124,7 +141,7 @@ class Plateau:
             curvature = curvature_at(second, self.inside, self.positions)
             now = self.numbers(second, curvature, eta, c).steps
             gradients = self._noise(first, self.potential, places, MANY // PLACES)
-            return thin(gradients, now.eta, now.c, dtype)
+            return thin(gradients, now.eta, now.c, dtype, self.sizes if now.apart else None)
         gradients = self._noise(first, self.potential, places, MANY)
         return rounded(curvatures(second, self.potential, places), gradients, dtype)
 

@@ -12,6 +12,7 @@ How noisy a direction is, is measured on other estimates than it was found by
 (:mod:`tacthmc.tuning.spectrum`).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -22,6 +23,7 @@ from tacthmc.frame import Frame
 from tacthmc.low_rank import LowRank
 from tacthmc.tuning.friction import HOT
 from tacthmc.tuning.spectrum import spectrum
+from tacthmc.tuning.tensors import along_directions, by_tensor
 
 NUMBERS = 1 << 22
 """Those of all directions together, at most: four products with them a step."""
@@ -49,9 +51,16 @@ class Thin(NamedTuple):
 
 
 def thin(
-    gradients: Float[np.ndarray, "n d"], eta: float, c: float, dtype: DTypeLike = jnp.float32
+    gradients: Float[np.ndarray, "n d"],
+    eta: float,
+    c: float,
+    dtype: DTypeLike = jnp.float32,
+    sizes: Sequence[int] | None = None,
 ) -> Thin:
     """The frame that estimates of the force, less their mean at each place, ask for.
+
+    ``sizes`` are those of tensors with a friction each, beside which a direction then is hot or
+    not; without them it is beside the bulk.
 
     >>> rng = np.random.default_rng(0)
     >>> noise = rng.normal(size=(400, 300)) * np.where(np.arange(300) < 3, 100.0, 1.0)
@@ -61,15 +70,20 @@ def thin(
     """
     room = NUMBERS // gradients.shape[1]
     seen = spectrum(gradients, room + 1)
-    quiet = c + eta * seen.bulk / 2
-    heat = eta * (seen.along - seen.bulk) / 2 / quiet
+    beside = np.full(len(seen.along), seen.bulk)
+    if sizes is not None:
+        beside = along_directions(by_tensor(gradients, sizes, seen), sizes, seen)
+    quiet = c + eta * beside / 2
+    heat = eta * (seen.along - beside) / 2 / quiet
     # Two standard errors are no excess.
-    hot = eta * (seen.along / (1 + 2 * seen.doubt) - seen.bulk) / 2 > HOT * quiet
-    found = min(int(np.sum(hot)), room)
-    without, full = 1 + max(float(heat[0]), 0.0), int(np.sum(hot)) > found
-    if not found:
+    hot = eta * (seen.along / (1 + 2 * seen.doubt) - beside) / 2 > HOT * quiet
+    # The hottest first.
+    order = np.argsort(np.where(hot, heat, -np.inf))[::-1]
+    order = order[: min(int(np.sum(hot)), room)]
+    without, full = 1 + max(float(heat.max()), 0.0), int(np.sum(hot)) > len(order)
+    if not len(order):
         return Thin(None, without, 0, full)
-    allowed = seen.bulk + 2 * HOT * quiet / eta
-    factors = np.sqrt(np.minimum(allowed / seen.along[:found], 1))
-    rows = jnp.asarray(seen.directions[:found], dtype)
-    return Thin(Frame(LowRank(rows, jnp.asarray(factors, dtype))), without, found, full)
+    allowed = beside + 2 * HOT * quiet / eta
+    factors = np.sqrt(np.minimum(allowed / seen.along, 1))[order]
+    rows = jnp.asarray(seen.directions[order], dtype)
+    return Thin(Frame(LowRank(rows, jnp.asarray(factors, dtype))), without, len(order), full)

@@ -29,7 +29,6 @@ from tacthmc.thermostat import (
 from tacthmc.tuning import slope
 from tacthmc.tuning.bursts import Burst, quiet_run
 from tacthmc.tuning.choices import Choice, Tuning, TuningError, shown
-from tacthmc.tuning.friction import HOT, hottest_tensor
 from tacthmc.tuning.heat import Heat, ladder
 from tacthmc.tuning.inertia import thermostat_steps
 from tacthmc.tuning.plateau import Plateau
@@ -142,6 +141,8 @@ def warmed(
     notes = _Notes(sampler.fixed, progress is not False and jax.process_index() == 0)
     frame = sampler.fixed.get("frame")
     plateau = Plateau(potential, starts, num_steps, frame if isinstance(frame, Frame) else None)
+    if (given := sampler.fixed.get("thermostat")) is not None:
+        plateau.apart = isinstance(given, TensorThermostat | DiagonalThermostat)
     keys = jax.random.split(key, 5)
     heat = _heated(keys[0], plateau, notes)
     way = _way(keys[4], plateau, heat, notes)
@@ -232,8 +233,9 @@ class _Theta(NamedTuple):
     """What the thermostat will settle on."""
     noisy: bool
     """Whether much of it is by the force's own noise."""
-    uneven: float
-    """How many times too hot the noisiest tensor would be with one friction for all."""
+    uneven: float | None
+    """How many times too hot the noisiest tensor would be with one friction for all, where each
+    has its own for that."""
 
 
 class _Xi(NamedTuple):
@@ -302,7 +304,7 @@ def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, way: _Way, notes: _Notes)
     eta = notes.choose("step_size", steps.eta, reason)
     c = notes.choose("noise", steps.c, steps.why_c)
     own = eta * numbers.noise.mean / 2
-    uneven = hottest_tensor(numbers.tensors, numbers.noise.mean, eta, c)
+    uneven = numbers.whole.uneven(eta, c) if steps.apart else None
     return _Theta(eta, c, c + own, own > NOISY * c, uneven)
 
 
@@ -358,9 +360,10 @@ def _thermostat(like: Position, way: _Way, theta: _Theta) -> tuple[SeparableTher
     if theta.noisy and few:
         kind, sharing = DiagonalThermostat, 1
         reason = "noise need not be alike in all coordinates; "
-    elif theta.uneven > 1 + HOT and not few:
+    elif theta.uneven is not None:
         kind, sharing, noisy = TensorThermostat, min(sizes), True
-        reason = f"one friction would leave the noisiest tensor {theta.uneven:.3g} times too hot; "
+        reason = f"one friction would leave the noisiest tensor {theta.uneven:.3g} times too hot"
+        reason += " or more; "
     inertia, why = thermostat_steps(theta.friction, sharing, noisy=noisy, far=way.far)
     return kind(steps=inertia), (
         f"{reason}Γ = {inertia:.3g} steps: {why}, fluctuates less than the friction"
