@@ -13,8 +13,8 @@ temperature; that takes two gradients, and exact ones.)
 .. math:: L = L_{b,\xi} + g(\xi)\,L_a, \qquad g = 1 \text{ for } |\xi| \le \xi_0, \text{ else } 0,
 
 L_a being all terms that move a coordinate of a, its momentum, and that coordinate's share in its
-thermostat's drive (which is a sum over coordinates). Each coordinate's terms leave
-π by themselves: force and drift are Hamiltonian, friction, noise and their share in dz balance. So
+thermostat's drive (which is a sum over coordinates). Each coordinate's terms leave π invariant by
+themselves: force and drift are Hamiltonian, friction, noise and their share in dz balance. So
 L_a f has mean zero under π at every fixed ξ, and L_a does not move ξ: neither does g change that,
 ∫ g(ξ)·L_a f dπ = ∫ g(ξ)·(∫ L_a f dπ(·|ξ)) dπ(ξ) = 0. On the plateau θ follows the posterior
 whatever the bias is, as before. In the splitting g is that of ξ in the middle of the step, where λ
