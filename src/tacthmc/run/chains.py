@@ -29,6 +29,7 @@ from tacthmc.run.chunk import (
 )
 from tacthmc.run.over_chains import over_chains
 from tacthmc.run.packing import fingerprint, pack, unpack
+from tacthmc.run.unwaited import unwaited
 from tacthmc.samplers.base import Sampler
 from tacthmc.work import heavy
 
@@ -102,7 +103,7 @@ def _in_turn(
     return heavy(potential.of_chain(0), data, one(state.position, 1), one(state.model, 1))
 
 
-@partial(eqx.filter_jit, donate="none")
+@unwaited
 def run_chunk(
     sampler: Sampler,
     potential: Potential,
@@ -127,7 +128,7 @@ def run_chunk(
         potential, limits = eqx.combine(common, whole)
         potential = potential.of_chain(number)
         sampler = eqx.combine(arrays, rest)
-        return run_interval(sampler, potential, key, chain, fed, limits, shape, in_turn)
+        return run_interval(sampler, potential, key, chain, fed, limits, shape)
 
     step = over_chains(
         one,
