@@ -14,7 +14,7 @@ def test_sums_without_the_halves_are_the_same_numbers(mass):
     before, after = (1e-4 * jax.random.normal(key, (1000,)) for key in keys)
     one = jnp.ones(())
     at = Conditions(*[one] * len(Conditions._fields))
-    stroke = Stroke(before, after, jnp.asarray(mass), at, one, one)
+    stroke = Stroke(after, before + after, jnp.asarray(mass), at, one, one)
 
     def summed(m, r):
         return m * jnp.sum(r * r) if m.ndim == 0 else jnp.sum(m * r * r)

@@ -20,7 +20,15 @@ from tacthmc.breathing import recentred, widened
 from tacthmc.coupling import Coupling
 from tacthmc.frame import Frame, FramedPotential
 from tacthmc.heated_block import HeatedBlock, check_heated
-from tacthmc.integrator import Integrator, Moved, Parts, Settings, Splitting, StepNoise
+from tacthmc.integrator import (
+    Integrator,
+    Moved,
+    Parts,
+    Settings,
+    Splitting,
+    StepNoise,
+    half_drifted,
+)
 from tacthmc.positions import checked, dimension, normals, scalar_dtype, spread
 from tacthmc.potential import Potential
 from tacthmc.rates import rate_at
@@ -254,10 +262,31 @@ class Langevin(Sampler):
         fresh_xi = extra[1] if moves and (self.refresh.xi or limit) else None
         return StepNoise(theta, xi, fresh, fresh_xi)
 
+    @property
+    def can_lead(self) -> bool:
+        """Where nothing looks at θ between two kicks, or changes momenta there, but at draws."""
+        plain = self.centre is None and self.heated is None
+        return plain and isinstance(self.integrator, Splitting) and not callable(self.step_size)
+
+    def led(self, state: State) -> State:
+        """θ half a drift ahead."""
+        return replace(state, position=half_drifted(state.position, state.momentum))
+
     def advance(
         self, noise: StepNoise, state: State, potential: Potential, batch: Batch
     ) -> tuple[State, Info]:
         """One step of the integrator, then fresh momenta where they are due."""
+        return self._advanced(noise, state, potential, batch, led=False)
+
+    def advance_led(
+        self, noise: StepNoise, state: State, potential: Potential, batch: Batch
+    ) -> tuple[State, Info]:
+        """The same step of a state that is :meth:`led`."""
+        return self._advanced(noise, state, potential, batch, led=True)
+
+    def _advanced(
+        self, noise: StepNoise, state: State, potential: Potential, batch: Batch, led: bool
+    ) -> tuple[State, Info]:
         potential = self.inside(potential)
         now = self.settings(state.step, state.position)
         if callable(self.step_size) or callable(self.xi_step_size):
@@ -271,12 +300,18 @@ class Langevin(Sampler):
             self.sweep,
             self.heated,
         )
-        moved = self.integrator.advance(parts, now, noise, state, potential, batch)
+        due = jax.lax.rem(state.step + 1, jnp.asarray(self.keep_every, state.step.dtype)) == 0
+        given = (parts, now, noise, state, potential, batch)
+        if led:
+            assert isinstance(self.integrator, Splitting)
+            # A draw is of a whole step, and momenta may be made anew there.
+            moved = self.integrator.advance(*given, ahead=jnp.where(due, 0.0, 0.5))
+        else:
+            moved = self.integrator.advance(*given)
         state, unit = moved.state, jnp.asarray(True)
         if moved.decisive_xi is not None:
             assert self.coupling is not None
             unit = self.coupling.on_plateau(moved.decisive_xi, self.keep_within)
-        due = jax.lax.rem(state.step, jnp.asarray(self.keep_every, state.step.dtype)) == 0
         state = self._recentred(self._refreshed(state, now, noise, due, unit))
         keep = unit & due
         if self.relaxed is not None:

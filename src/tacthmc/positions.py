@@ -125,6 +125,30 @@ def computed_once(position: Position) -> Position:
     return jax.tree.map(lambda x: x / (1 + 0 * x) if x.size >= MANY else x, position)
 
 
+def with_sum(new: Position, old: Position) -> tuple[Position, Position]:
+    """The new momenta, and their sum with the old ones: both written out once.
+
+    A CPU writes the sum first and takes the old ones off it again, in their place, which leaves a
+    rounding error of the sum's in the new ones. So neither is copied in a loop of steps, and the
+    squares of one array are added up: of two arrays' sum that takes XLA's library five times as
+    long.
+
+    >>> import jax.numpy as jnp
+    >>> new, both = with_sum({"weight": jnp.arange(3.0)}, {"weight": jnp.ones(3)})
+    >>> new["weight"].tolist(), both["weight"].tolist()
+    ([0.0, 1.0, 2.0], [1.0, 2.0, 3.0])
+    """
+    if jax.default_backend() != "cpu":
+        new = computed_once(new)
+        return new, jax.tree.map(jnp.add, old, new)
+    both = computed_once(jax.tree.map(jnp.add, old, new))
+
+    def kept(new: Array, both: Array, old: Array) -> Array:
+        return both - old + 0 * both if new.size >= MANY else new
+
+    return jax.tree.map(kept, new, both, old), both
+
+
 def flatten(position: Position, dtype: DTypeLike) -> Float[Array, " d"]:
     """All of a position's scalars in one vector."""
     return jnp.concatenate([leaf.ravel().astype(dtype) for leaf in jax.tree.leaves(position)])

@@ -52,8 +52,9 @@ class Conditions(NamedTuple):
 class Stroke(NamedTuple):
     """One step of the splitting as a thermostat sees it; ``weight`` is λ², ``settled`` is z̄."""
 
-    before: Position
     after: Position
+    twice_mean: Position
+    """The sum of the momenta before and after."""
     mass: Position
     at: Conditions
     weight: Scalar
@@ -62,19 +63,14 @@ class Stroke(NamedTuple):
     @property
     def mean(self) -> Position:
         """The mean of the momenta before and after."""
-        return jax.tree.map(lambda a, b: 0.5 * (a + b), self.before, self.after)
-
-    @property
-    def twice_mean(self) -> Position:
-        """Twice that, for sums of squares: the same numbers to the last bit with ``quarter_mass``.
-
-        XLA on a CPU writes the half out as an array as large as the momenta, each step.
-        """
-        return jax.tree.map(jnp.add, self.before, self.after)
+        return jax.tree.map(lambda r: 0.5 * r, self.twice_mean)
 
     @property
     def quarter_mass(self) -> Position:
-        """A quarter of the masses."""
+        """A quarter of the masses: for sums of squares of ``twice_mean``, the same to the last bit.
+
+        XLA on a CPU would write half of the sum out as an array as large as the momenta, each step.
+        """
         return jax.tree.map(lambda m: 0.25 * m, self.mass)
 
 

@@ -45,6 +45,21 @@ class Sampler(eqx.Module):
     ) -> tuple[Any, Info]:
         """One step with these random numbers and this batch."""
 
+    @property
+    def can_lead(self) -> bool:
+        """Whether states can be :meth:`led`, and :meth:`advance_led` until a draw is due."""
+        return False
+
+    def led(self, state: Any) -> Any:
+        """A state half of whose next step is made already, as far as θ goes."""
+        raise TypeError(f"{type(self).__name__} makes whole steps only")
+
+    def advance_led(
+        self, noise: Any, state: Any, potential: Potential, batch: Batch
+    ) -> tuple[Any, Info]:
+        """One step of such a state, which stays one unless a draw is due: then it is whole."""
+        raise TypeError(f"{type(self).__name__} makes whole steps only")
+
     def drawn(self, state: Any) -> Position:
         """The θ that a state stands for."""
         return state.position
