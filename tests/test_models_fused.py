@@ -130,6 +130,63 @@ def test_triton_takes_the_kernels(compute, dtype):
     assert len(calls) == (5 if dtype == jnp.uint8 else 6)
 
 
+@pytest.mark.parametrize("compute", ["float32", "bfloat16"])
+def test_triton_takes_the_kernel_of_many_draws(compute):
+    def logits(kernels, biases, x):
+        return jax.vmap(lambda k, b: fused(k, b, x, compute))(kernels, biases)
+
+    shapes = ((32, 3, 3, 3, 16), jnp.float32), ((32, 16), jnp.float32), ((3, 32, 32, 500), "uint8")
+    inputs = [jax.ShapeDtypeStruct(*shape) for shape in shapes]
+    lowered = jax.jit(logits).trace(*inputs).lower(lowering_platforms=("cuda",))
+    assert len(re.findall(r"custom_call @\S*triton", lowered.as_text())) == 1
+
+
+@pytest.mark.parametrize("compute", ["float32", "bfloat16"])
+def test_many_draws_on_the_same_images(compute):
+    kernels, biases, _, _ = drawn((3, 4, 6, 5), 20, chains=(3,))
+    x = drawn((3, 4, 6, 5), images=True)[2]
+
+    def each(f):
+        return jax.jit(jax.vmap(lambda k, b: f(k, b, x, compute)))(kernels, biases)
+
+    together = str(jax.make_jaxpr(lambda: each(interpreted))())
+    assert "conv_pool_evaluation" in together
+    alone = jnp.stack([interpreted(k, b, x, compute) for k, b in zip(kernels, biases, strict=True)])
+    same(each(interpreted), alone)
+
+
+@pytest.mark.parametrize("axes", [(0, None, None), (0, 0, 0), (None, None, 0)])
+def test_other_ways_of_having_many(axes):
+    kernel, bias, x, _ = drawn((3, 4, 4, 4), chains=(2,))
+    inputs = [
+        leaf if axis == 0 else leaf[0] for leaf, axis in zip((kernel, bias, x), axes, strict=True)
+    ]
+    same(*(jax.vmap(f, in_axes=axes)(*inputs) for f in (interpreted, composed)))
+
+
+def test_draws_within_draws():
+    kernels, biases, _, _ = drawn((3, 2, 4, 4), chains=(2, 2))
+    x = drawn((3, 2, 4, 4), images=True)[2]
+    found, expected = (
+        jax.vmap(jax.vmap(lambda k, b, f=f: f(k, b, x)))(kernels, biases)
+        for f in (interpreted, composed)
+    )
+    same(found, expected)
+
+
+def test_a_gradient_over_draws_on_the_same_images():
+    kernels, biases, _, seeds = drawn((3, 4, 4, 4), chains=(2,))
+    x = drawn((3, 4, 4, 4), images=True)[2]
+
+    def gradients(f):
+        def one(k, b, seed):
+            return jax.vjp(lambda k, b: f(k, b, x), k, b)[1](seed)
+
+        return jax.vmap(one)(kernels, biases, seeds)
+
+    same(gradients(interpreted), gradients(composed))
+
+
 def test_wrong_inputs():
     kernel, bias, x, _ = drawn((3, 4, 4, 4))
     with pytest.raises(ValueError, match="even"):

@@ -251,7 +251,7 @@ def test_a_picture():
     plt.close(ax.figure)
 
 
-def test_one_program_for_all_blocks(draws, inputs):
+def test_few_programs_for_all_blocks(draws, inputs):
     traces = []
 
     def counted(params, x):
@@ -259,6 +259,8 @@ def test_one_program_for_all_blocks(draws, inputs):
         return MODEL.logits(params, x)
 
     predictive = predict.Predictive(counted, inputs, batch_size=11, together=4)
-    for count in (7, 1, 3):
+    for count in (7, 1, 3, 5, 2, 6, 4):
         predictive.add(jax.tree.map(lambda x, c=count: x[:c], draws))
-    assert len(traces) == 1
+    # Blocks of 4, of 2 and of 1: one draw is not evaluated four times.
+    assert len(traces) == 3
+    assert predictive.prediction.weight == 28

@@ -6,6 +6,8 @@ program (Pallas, by Triton) has some columns of m = windows × images and gather
 
 - ``_pooling`` multiplies them with the kernel at its four places and pools. It leaves the pooled
   values and, in a byte, which output was the first maximum (``_SHUT``: the ReLU is shut).
+- Where nothing is differentiated, ``_only_pooling`` leaves the values alone, and ``_evaluation``
+  does so for many kernels on the same images, whose patches it gathers once.
 - ``_input_gradient`` is the same product with the kernel turned round, over the 4×4 gradients
   around each 2×2 pixels, which are never stored: the byte says where the pooled one belongs.
 - ``_kernel_gradient``: gradient · patchᵀ over some columns; XLA adds up what the programs got.
@@ -25,7 +27,10 @@ from jaxtyping import Array, Float, Num
 from tacthmc.models.products import precision
 
 COLUMNS = 128
-"""Columns of m that a program of the first two kernels has."""
+"""Columns of m that a program of the first two kernels has, and of ``_evaluation``."""
+
+FEWER = 64
+"""Those of ``_only_pooling``."""
 
 ROWS = 64
 """Rows of patches multiplied at a time, in all kernels (as many as channels: no zeros are)."""
@@ -197,22 +202,51 @@ def _rows(height: int, tall: int, stride: int, at: Array, columns: _Columns) -> 
     return (row * stride)[:, None] + at[None, :], _all(masks, (tall, at.shape[0]))
 
 
-def _pooling(shape: _Shape, weights: Any, bias: Any, x: Any, out: Any, which: Any) -> None:
-    columns = _columns(pl.program_id(0), shape.some(COLUMNS), shape)
-    gather = partial(_gather, x, columns=columns, shape=shape)
-    most, *others = _sums(weights, gather, shape, out.dtype)
+def _pooled(sums: list[Array], bias: Array) -> tuple[Array, Array]:
+    """The largest of a window's four outputs after bias and ReLU, and which it was."""
+    most, *others = sums
     first = jnp.zeros(most.shape, jnp.int32)
     for phase, value in enumerate(others, 1):
         # Not jnp.maximum, which by Triton loses NaN.
         more = (value > most) | (value != value)
         most = jnp.where(more, value, most)
         first = jnp.where(more, jnp.full_like(first, phase), first)
-    most = most + bias[:][:, None]
+    most = most + bias[:, None]
     first = jnp.where(most > 0, first, jnp.full_like(first, _SHUT))
-    most = jnp.where(most <= 0, jnp.zeros_like(most), most)
+    return jnp.where(most <= 0, jnp.zeros_like(most), most), first
+
+
+def _pooling(shape: _Shape, weights: Any, bias: Any, x: Any, out: Any, which: Any) -> None:
+    columns = _columns(pl.program_id(0), shape.some(COLUMNS), shape)
+    gather = partial(_gather, x, columns=columns, shape=shape)
+    most, first = _pooled(_sums(weights, gather, shape, out.dtype), bias[:])
     at, mask = _rows(shape.out, weights.shape[1], shape.m, columns.number, columns)
     triton.store(out.at[at], most, mask=mask)
     triton.store(which.at[at], first.astype(jnp.int8), mask=mask)
+
+
+def _only_pooling(shape: _Shape, weights: Any, bias: Any, x: Any, out: Any) -> None:
+    columns = _columns(pl.program_id(0), shape.some(FEWER), shape)
+    gather = partial(_gather, x, columns=columns, shape=shape)
+    most, _ = _pooled(_sums(weights, gather, shape, out.dtype), bias[:])
+    at, mask = _rows(shape.out, weights.shape[1], shape.m, columns.number, columns)
+    triton.store(out.at[at], most, mask=mask)
+
+
+def _evaluation(shape: _Shape, weights: Any, bias: Any, x: Any, out: Any) -> None:
+    columns = _columns(pl.program_id(0), shape.some(COLUMNS), shape)
+    draws, _, tall, k = weights.shape
+    patches = shape.rounded(_gather(x, _patch(0, k, k // 16), columns, shape), out.dtype)
+    at, mask = _rows(shape.out, tall, shape.m, columns.number, columns)
+
+    def body(draw: Array, nothing: None) -> None:
+        sums = [
+            shape.dot(weights[draw, phase, :, :], patches, (1, 0), out.dtype) for phase in range(4)
+        ]
+        most = _pooled(sums, bias[draw, :])[0]
+        triton.store(out.at[at + draw * (shape.out * shape.m)], most, mask=mask)
+
+    lax.fori_loop(0, draws, body, None)
 
 
 def _input_gradient(shape: _Shape, weights: Any, seed: Any, which: Any, out: Any) -> None:
@@ -294,9 +328,52 @@ def _forward(kernel: Array, bias: Array, x: Array, compute: str, interpret: bool
     return out.reshape(shape.out, -1), (kernel, x, which)
 
 
+def _alone(kernel: Array, bias: Array, x: Array, compute: str, interpret: bool) -> Array:
+    """Values alone, with nothing for a gradient."""
+    shape = _shape(kernel, x, compute)
+    weights = shape.weights(_scaled(kernel, x))
+    programs = pl.cdiv(shape.m, shape.some(FEWER))
+    outs = ((shape.out * shape.m,), bias.dtype)
+    call = _call(_only_pooling, shape, programs, interpret, outs)
+    filled = jnp.pad(bias, (0, weights.shape[1] - shape.out))
+    return call(weights, filled, x.reshape(-1))[0].reshape(shape.out, -1)
+
+
+def _of_each(kernels: Array, biases: Array, x: Array, compute: str, interpret: bool) -> Array:
+    """What each kernel makes of the same images, whose patches are gathered once for all."""
+    shape = _shape(kernels[0], x, compute)
+    weights = jax.vmap(shape.weights)(_scaled(kernels, x))
+    draws, _, tall, _ = weights.shape
+    programs = pl.cdiv(shape.m, shape.some(COLUMNS))
+    outs = ((draws * shape.out * shape.m,), biases.dtype)
+    call = _call(_evaluation, shape, programs, interpret, outs)
+    filled = jnp.pad(biases, ((0, 0), (0, tall - shape.out)))
+    return call(weights, filled, x.reshape(-1))[0].reshape(draws, shape.out, -1)
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(3, 4))
 def _fused(kernel: Array, bias: Array, x: Array, compute: str, interpret: bool) -> Any:
-    return _forward(kernel, bias, x, compute, interpret)[0]
+    def alone(kernel: Array, bias: Array, x: Array) -> Array:
+        return _alone(kernel, bias, x, compute, interpret)
+
+    evaluated = jax.custom_batching.custom_vmap(alone)
+
+    @evaluated.def_vmap
+    def _(
+        size: int, batched: list[bool], kernel: Array, bias: Array, x: Array
+    ) -> tuple[Array, bool]:
+        one_block = 16 * _whole(kernel.shape[-2]) <= ROWS
+        if batched == [True, True, False] and one_block and _indices_fit(size, kernel, x):
+            return _of_each(kernel, bias, x, compute, interpret), True
+        axes = [0 if each else None for each in batched]
+        return jax.vmap(alone, in_axes=axes, axis_size=size)(kernel, bias, x), True
+
+    return evaluated(kernel, bias, x)
+
+
+def _indices_fit(draws: int, kernel: Array, x: Array) -> bool:
+    """Whether 32 bits count all that is written."""
+    return draws * kernel.shape[-1] * (x.size // x.shape[0] // 4) < 1 << 31
 
 
 def _backward(compute: str, interpret: bool, kept: tuple[Array, Array, Array], seed: Array) -> Any:

@@ -16,7 +16,7 @@ def over_run(
     inputs: Any,
     *,
     per_chain: bool = False,
-    batch_size: int = 500,
+    batch_size: int | None = None,
     together: int | None = None,
     block: int = 64,
 ) -> Predictive:
@@ -30,8 +30,8 @@ def over_run(
         logits: as of :class:`tacthmc.predict.Predictive`.
         inputs: n inputs.
         per_chain: whether ``chains`` of the result has each chain's own prediction.
-        batch_size: how many inputs at a time.
-        together: how many draws at a time.
+        batch_size: how many inputs at a time; by default 500 on a CPU and 1,000 on a GPU.
+        together: how many draws at a time; by default one on a CPU and 32 on a GPU.
         block: how many draws are read at a time.
 
     >>> import jax, jax.numpy as jnp, tacthmc

@@ -10,7 +10,7 @@ import numpy as np
 from tacthmc import checks
 from tacthmc.models.model import Model
 from tacthmc.predict.prediction import Prediction, pooled
-from tacthmc.predict.softmax import draws_together, summed
+from tacthmc.predict.softmax import draws_together, inputs_together, summed
 from tacthmc.run.monitor import Snapshot
 
 
@@ -45,7 +45,7 @@ class Predictive:
             scores (n, classes); for a model with a state, of draw, inputs and state.
         inputs: n inputs.
         per_chain: keep a sum for each chain, for ``predictive.chains``.
-        batch_size: how many inputs at a time.
+        batch_size: how many inputs at a time; by default 500 on a CPU and 1,000 elsewhere.
         together: how many draws at a time; by default one on a CPU and 32 elsewhere.
 
     >>> import jax, jax.numpy as jnp
@@ -65,7 +65,7 @@ class Predictive:
         inputs: Any,
         *,
         per_chain: bool = False,
-        batch_size: int = 500,
+        batch_size: int | None = None,
         together: int | None = None,
     ):
         """Nothing yet."""
@@ -74,10 +74,11 @@ class Predictive:
             raise TypeError(
                 f"logits must be a model or a function of a draw and inputs; got {logits!r}"
             )
-        checks.whole("batch_size", batch_size, 1)
+        self._batch_size = inputs_together(batch_size)
+        checks.whole("batch_size", self._batch_size, 1)
         self._together = draws_together(together)
         checks.whole("together", self._together, 1)
-        self._inputs, self._batch_size = jnp.asarray(inputs), batch_size
+        self._inputs = jnp.asarray(inputs)
         if not self._inputs.shape or not self._inputs.shape[0]:
             raise ValueError("inputs is empty; expected at least one")
         self._per_chain = per_chain
@@ -101,10 +102,11 @@ class Predictive:
             )
         sums = self._sums.setdefault(chain if self._per_chain else 0, _Sums())
         for begin in range(0, count, self._together):
-            some, some_states = (_block(tree, begin, self._together) for tree in (draws, states))
-            # A short block is filled up with draws that count nothing: one program for all.
-            part = np.zeros(self._together)
-            part[: count - begin] = weights[begin : begin + self._together]
+            size = min(self._together, _power_of_two(count - begin))
+            some, some_states = (_block(tree, begin, size) for tree in (draws, states))
+            # A short block is filled up with draws that count nothing: a few programs for all.
+            part = np.zeros(size)
+            part[: count - begin] = weights[begin : begin + size]
             found = summed(
                 self._logits,
                 some,
@@ -112,7 +114,7 @@ class Predictive:
                 jnp.asarray(part, jnp.float32),
                 self._inputs,
                 self._batch_size,
-                self._together,
+                size,
             )
             probabilities, entropies = (np.asarray(x, float) for x in found)
             sums.probabilities = sums.probabilities + probabilities
@@ -153,6 +155,11 @@ def number_of_draws(draws: Any) -> int:
             f" {jax.tree.map(np.shape, draws)}"
         )
     return next(iter(counts))[0]
+
+
+def _power_of_two(count: int) -> int:
+    """The least that is no less."""
+    return 1 << (count - 1).bit_length()
 
 
 def _block(tree: Any, begin: int, size: int) -> Any:

@@ -11,12 +11,22 @@ from jaxtyping import Array, Float, Num
 TOGETHER = 32
 """Draws at a time on an accelerator; on a CPU one is as fast, and takes less memory."""
 
+INPUTS, MANY_INPUTS = 500, 1000
+"""Inputs at a time on a CPU, and on an accelerator."""
+
 
 def draws_together(together: int | None) -> int:
     """How many draws are evaluated at a time."""
     if together is not None:
         return together
     return 1 if jax.default_backend() == "cpu" else TOGETHER
+
+
+def inputs_together(batch_size: int | None) -> int:
+    """How many inputs are evaluated at a time."""
+    if batch_size is not None:
+        return batch_size
+    return INPUTS if jax.default_backend() == "cpu" else MANY_INPUTS
 
 
 def _of_draw(

@@ -15,10 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Num
 
 from tacthmc.predict.prediction import Prediction
-from tacthmc.predict.softmax import draws_together, each_draws
-
-BATCH = 500
-"""Images at a time."""
+from tacthmc.predict.softmax import draws_together, each_draws, inputs_together
 
 
 class Averages(NamedTuple):
@@ -58,7 +55,7 @@ def predicted(
     logits: Callable[..., Any], draws: Any, images: Num[Array, "n ..."]
 ) -> tuple[Float[Array, "chains n classes"], Float[Array, "chains n"]]:
     """Each chain's probabilities and entropies under one draw."""
-    return each_draws(logits, draws, images, BATCH, draws_together(None))
+    return each_draws(logits, draws, images, inputs_together(None), draws_together(None))
 
 
 @eqx.filter_jit
