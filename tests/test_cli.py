@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import tacthmc
 from tacthmc.cli import Figure, app
-from tacthmc.model_file import TEMPLATE
+from tacthmc.model_file import TEMPLATE, load_model
 from tacthmc.studies.catalogue import STUDIES
 
 # One worker: the tests share a run.
@@ -260,6 +260,38 @@ def test_options_of_reproduce_that_would_do_nothing_are_refused(tmp_path):
 def test_flags_that_would_do_nothing_are_refused(bad, tmp_path):
     text = call("sample", f"{bad}:own_sampler", "--noise", "0.2", "--out", tmp_path / "r", code=1)
     assert "--noise" in text
+
+    text = call("sample", f"{bad}:own_sampler", "--tune", "--out", tmp_path / "r", code=1)
+    assert "--tune" in text
+
+
+WELLS = """
+import jax.numpy as jnp
+import tacthmc
+
+
+def model():
+    return tacthmc.potential(lambda x: 4.0 * jnp.sum((x**2 - 1.0) ** 2)), jnp.ones(2)
+
+
+def untuned():
+    return *model(), tacthmc.tact(keep_every=20)
+"""
+
+
+def test_no_number_set_by_hand(tmp_path):
+    file, folder = tmp_path / "wells.py", tmp_path / "run"
+    file.write_text(WELLS)
+    rest = ("--tune", "--steps", 4_000, "--chains", 2, "--no-report", "--out", folder)
+    text = call("sample", file, "--keep-every", 20, *rest)
+    run = tacthmc.load(folder)
+    chosen = {choice["name"]: choice["value"] for choice in run.tuning.record()}
+    assert chosen["step_size"] == pytest.approx(float(run.sampler.step_size), rel=1e-5)
+    assert run.sampler.keep_every == 20
+    assert "round trips" in text
+    assert "for tact" in call("sample", file, "--sampler", "sgnht", *rest, code=1)
+    # The same asked for by a file.
+    assert isinstance(load_model(file, "untuned").sampler, tacthmc.Untuned)
 
 
 def test_reproduce_writes_pictures_and_numbers_and_draws_them_again(tmp_path):

@@ -213,7 +213,7 @@ def reproduce(
         "tacthmc new model.py",
         "tacthmc sample model.py --steps 200000 --chains 4 --out runs/model",
         "tacthmc sample model.py:wide --sampler sgnht --step-size 1e-3 --out runs/wide",
-        "tacthmc sample model.py --report --seed 7",
+        "tacthmc sample model.py --tune --report --seed 7",
     )
 )
 def sample(
@@ -244,6 +244,10 @@ def sample(
         float | None, typer.Option(help="c, the level of injected noise (friction for sghmc).")
     ] = None,
     keep_every: Annotated[int | None, typer.Option(help="K, steps between two draws.")] = None,
+    tune: Annotated[
+        bool,
+        typer.Option("--tune", help="Choose all numbers that are not given by short runs first."),
+    ] = False,
     warmup: Annotated[
         int | None, typer.Option(help="Steps that are never kept; a tenth of --steps.")
     ] = None,
@@ -266,12 +270,14 @@ def sample(
     path, name = parted(file)
     with _told(path):
         import tacthmc
+        from tacthmc.model_sampler import chosen_sampler
 
         model = load_model(path, name)
         key = jax.random.key(seed)
         given = {"step_size": step_size, "noise": noise, "keep_every": keep_every}
         settings = {k: v for k, v in given.items() if v is not None}
-        chosen = _sampler(key, model, sampler, settings, chains)
+        named = None if sampler is None else sampler.value
+        chosen = chosen_sampler(key, model, named, settings, chains, tune, typer.echo)
         folder = out or Path("runs") / (path.stem if name is None else f"{path.stem}-{name}")
         run = tacthmc.sample(
             key,
@@ -286,47 +292,6 @@ def sample(
         )
         typer.echo(str(run.summary()))
         _afterwards(run, folder, report)
-
-
-def _sampler(
-    key: Any, model: Any, name: SamplerName | None, settings: dict[str, Any], chains: int
-) -> Any:
-    """The sampler that the file returned, or the one that the flags ask for."""
-    import jax
-
-    import tacthmc
-    from tacthmc.curvature import first_step_size
-    from tacthmc.potential import innermost
-    from tacthmc.run.start import chain_positions
-    from tacthmc.streamed import StreamedPosterior
-
-    if model.sampler is not None:
-        if name is not None or settings:
-            asked = ["sampler"] * (name is not None) + list(settings)
-            flags = ", ".join("--" + flag.replace("_", "-") for flag in asked)
-            raise ValueError(
-                f"the file returns a sampler of its own, so {flags} would do nothing: leave it out"
-                " here, or there"
-            )
-        return model.sampler
-    name = name or SamplerName.tact
-    make = getattr(tacthmc, name.value)
-    if "step_size" not in settings:
-        if name is SamplerName.psgld:
-            raise ValueError("psgld's step size is in units of its own scaling: give --step-size")
-        if isinstance(innermost(model.potential), StreamedPosterior):
-            raise ValueError("data from a loader have no batch to guess with: give --step-size")
-        # A stream of its own: chains fold their index into the same key.
-        own = jax.random.fold_in(key, 2**31 + 1)
-        positions = chain_positions(model.potential, model.start, chains, None)
-        first = jax.tree.map(lambda leaf: leaf[0], positions)
-        settings["step_size"] = first_step_size(own, model.potential, first)
-        typer.echo(f"step size {settings['step_size']:.3g}, from the curvature at the start")
-    if "noise" in settings and name is SamplerName.sghmc:
-        settings["friction"] = settings.pop("noise")
-    if "noise" in settings and name in (SamplerName.sgld, SamplerName.psgld):
-        raise ValueError(f"--noise does nothing with {name.value}: its step size sets its noise")
-    return make(**settings)
 
 
 def _afterwards(run: Any, folder: Path, report: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tacthmc import checks
 from tacthmc.potential import Potential
 from tacthmc.samplers.base import Sampler
+from tacthmc.tuning.untuned import Untuned
 
 DEFAULT = "model"
 _NOT_THEIRS = ("tacthmc", "jax", "jaxlib", "equinox", "jaxtyping", "beartype", "typer", "click")
@@ -46,6 +47,7 @@ def model():
 
     A third value may be a sampler, for settings that the command line has no flag for:
     return potential, start, tacthmc.tact(step_size=1e-3, bias=tacthmc.Metadynamics())
+    (tacthmc.tact() without a number has all of them chosen by short runs, as --tune does.)
     """
     noise = jax.random.normal(jax.random.key(1), (20,))
     data = jnp.where(jnp.arange(20) % 2 == 0, -1.5, 1.5) + noise
@@ -64,7 +66,7 @@ class Model(NamedTuple):
 
     potential: Potential
     start: Any
-    sampler: Sampler | None
+    sampler: Sampler | Untuned | None
 
 
 def write_template(path: Path, force: bool = False) -> None:
@@ -167,10 +169,10 @@ def _checked(returned: Any, where: str) -> Model:
             f"{where} must return {wanted}; the first is {_brief(potential)}, expected what"
             " tacthmc.potential or tacthmc.posterior makes"
         )
-    if rest and not isinstance(rest[0], Sampler):
+    if rest and not isinstance(rest[0], (Sampler, Untuned)):
         raise ModelFileError(
             f"{where} must return {wanted}; the third is {_brief(rest[0])}, expected a sampler such"
-            " as tacthmc.tact(step_size=…)"
+            " as tacthmc.tact(step_size=…), or tacthmc.tact() to have its numbers chosen"
         )
     return Model(potential, start, rest[0] if rest else None)
 
