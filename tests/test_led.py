@@ -1,5 +1,7 @@
 """θ half a drift ahead between draws: the same steps, in small and in large positions."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,14 @@ from tacthmc.run import chunk, plan
 from tests.table import SAMPLERS, minibatched, noisy, same, start
 
 LEADING = [name for name, make in SAMPLERS.items() if make(0.01).can_lead]
+
+
+class Halting(tacthmc.Splitting):
+    """Moves nothing."""
+
+    def advance(self, parts, now, noise, state, *rest):
+        moved = super().advance(parts, now, noise, state, *rest)
+        return moved._replace(state=replace(moved.state, position=state.position))
 
 
 def steps(sampler, count, led):
@@ -50,6 +60,8 @@ def test_who_can():
     others = {"tact-euler", "tact-breathing", "tact-heated-block", "sgld", "adam", "restarted"}
     assert not others & set(LEADING)
     assert not tacthmc.sgnht(lambda step: 0.01 / (1 + step)).can_lead
+    # Nobody knows what a part of your own does with half a drift.
+    assert not tacthmc.sgnht(0.01, integrator=Halting()).can_lead
     with pytest.raises(TypeError, match="whole steps only"):
         tacthmc.sgld(0.01).led(None)
     with pytest.raises(TypeError, match="whole steps only"):
@@ -72,6 +84,12 @@ def test_a_run_is_the_same(name, monkeypatch):
     for column in plain.trace:
         same(plain.trace[column][:, :2], led.trace[column][:, :2], 1e-3)
     same(plain.state.position, led.state.position, 1e-2)
+
+
+def test_a_large_run_with_an_integrator_of_your_own():
+    sampler, target = tacthmc.sgnht(0.01, integrator=Halting()), tacthmc.potential(jnp.sum)
+    run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(20_000), 100, num_warmup=0)
+    assert not np.any(run.draws)
 
 
 @pytest.mark.parametrize("size", [3, MANY])

@@ -265,8 +265,10 @@ class Langevin(Sampler):
     @property
     def can_lead(self) -> bool:
         """Where nothing looks at θ between two kicks, or changes momenta there, but at draws."""
-        plain = self.centre is None and self.heated is None
-        return plain and isinstance(self.integrator, Splitting) and not callable(self.step_size)
+        plain = self.centre is None and self.heated is None and not callable(self.step_size)
+        # What is made of these parts may look between two kicks.
+        own = type(self.integrator) is Splitting and type(self).advance is Langevin.advance
+        return plain and own
 
     def led(self, state: State) -> State:
         """θ half a drift ahead."""

@@ -128,7 +128,7 @@ def run_chunk(
         potential, limits = eqx.combine(common, whole)
         potential = potential.of_chain(number)
         sampler = eqx.combine(arrays, rest)
-        return run_interval(sampler, potential, key, chain, fed, limits, shape)
+        return run_interval(sampler, potential, key, chain, fed, limits, shape, in_turn)
 
     step = over_chains(
         one,

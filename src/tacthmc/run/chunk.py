@@ -154,12 +154,14 @@ def run_interval(
     fed: Any,
     limits: Limits,
     shape: Shape,
+    heavy: bool = False,
 ) -> tuple[Chain, Row, Kept]:
     """One interval of one chain: a row, and a draw that counts if the row says ``keep``.
 
-    ``fed`` has the batches of a streamed posterior, with leading steps, or is None.
+    ``fed`` has the batches of a streamed posterior, with leading steps, or is None; ``heavy`` says
+    that a step's gradient takes far longer than the rest of it.
     """
-    chain, row = _interval(sampler, potential, key, chain, fed)
+    chain, row = _interval(sampler, potential, key, chain, fed, heavy)
     keep = (row.keep | shape.keep_all) & row.finite & (row.step > limits.num_warmup)
     return chain, row._replace(keep=keep), _kept(sampler, potential, chain, shape)
 
@@ -177,7 +179,7 @@ def _kept(sampler: Sampler, potential: Potential, chain: Chain, shape: Shape) ->
 
 
 def _interval(
-    sampler: Sampler, potential: Potential, key: PRNGKey, chain: Chain, fed: Any
+    sampler: Sampler, potential: Potential, key: PRNGKey, chain: Chain, fed: Any, heavy: bool
 ) -> tuple[Chain, Row]:
     block = block_steps(sampler.keep_every, dimension(chain.state.position))
     blocks, rest = divmod(sampler.keep_every, block)
@@ -193,10 +195,15 @@ def _interval(
     info = _info_shape(sampler, potential, chain, example)
     # On a CPU a large position is written once a step, where the sampler can do so. (A GPU fuses
     # what it writes: on an H200 three networks took between 4% less and 6% more.)
-    led = block == 1 and sampler.can_lead and jax.default_backend() == "cpu"
+    large = block == 1 and jax.default_backend() == "cpu"
+    led = large and sampler.can_lead
+    # Of others two steps at a time: momenta that are read after the new ones are written would be
+    # copied at every turn of the loop, and so are exchanged with them instead. (Where the gradient
+    # is most of a step, it would only take longer to compile.)
+    pair = 2 if large and not led and not heavy else 1
     state = sampler.led(chain.state) if led else chain.state
     carry = _Carry(state, chain.data, watch(info, chain.out_hot, chain.health))
-    carry, _ = jax.lax.scan(one_block, carry, part(0, blocks, block), length=blocks)
+    carry, _ = jax.lax.scan(one_block, carry, part(0, blocks, block), length=blocks, unroll=pair)
     if rest:
         carry, _ = one_block(carry, part(blocks * block, rest), rest)
     (tally, last, out_hot, health), steps = carry.watch, sampler.keep_every

@@ -219,11 +219,11 @@ class Drive:
 
     def _take_in(self, flight: _Flight, monitor: Monitor, due: bool) -> Snapshot:
         plan, outcome = self._plan, self._outcome
-        _wait(flight.filled.rows.step)
+        waited = _wait(flight.filled.rows.step)
         ready = time.perf_counter()
         took = ready - max(flight.launched, self._last_ready)
         self._last_ready = ready
-        self._adapt(flight.intervals, took)
+        self._adapt(flight.intervals, took, waited)
         columns, kept = take(flight.filled, flight.intervals, plan.mesh, self._store is not None)
         held = local_chains(plan.mesh, plan.num_chains) if self._store else range(plan.num_chains)
         draws = {int(chain): piece for chain, piece in zip(held, kept, strict=True)}
@@ -237,10 +237,12 @@ class Drive:
         made = flight.intervals * plan.keep_every
         return monitor.add(flight.done * plan.keep_every, made, columns, draws, seconds)
 
-    def _adapt(self, count: int, took: float) -> None:
+    def _adapt(self, count: int, took: float, waited: bool) -> None:
         """Chunks of about the time wanted, found in a few steps."""
         wanted = count * CHUNK_SECONDS / max(took, 1e-6)
-        self._count = int(max(1, min(wanted, max(self._count, 8 * count))))
+        found = int(max(1, min(wanted, max(self._count, 8 * count))))
+        # One that was done before the host looked took less than that: the host is slower.
+        self._count = found if waited else max(found, self._count)
 
     def _due(self, done: int) -> bool:
         """Whether what is done by then should be committed."""
@@ -279,12 +281,14 @@ class Drive:
             together(self._store.checkpoints.wait)
 
 
-def _wait(array: Any) -> None:
-    """Wait in small steps, so that a second Ctrl-C is heard at once."""
-    pause = 1e-4
+def _wait(array: Any) -> bool:
+    """Wait in small steps, so that a second Ctrl-C is heard at once; whether there was need to."""
+    pause, waited = 1e-4, False
     while not array.is_ready():
+        waited = True
         time.sleep(pause)
-        pause = min(2 * pause, 5e-3)
+        pause = min(2 * pause, 2e-2)
+    return waited
 
 
 def _forgotten(columns: Any, kept: list[Kept]) -> tuple[Any, list[Kept]]:

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import equinox as eqx
 import jax
 import numpy as np
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -19,11 +18,12 @@ class _Fixed(NamedTuple):
     value: Any
 
 
-def unwaited(function: Callable[P, R]) -> Callable[P, R]:
+def unwaited(function: Callable[..., R]) -> Callable[..., R]:
     """As ``equinox.filter_jit``, arrays traced and all else fixed, but it returns at once.
 
-    Equinox waits for the end of each call, to say more of its own errors than JAX would. Where
-    the next call is to be launched while the host looks at what this one gave, nothing may wait.
+    Arguments are given by position. Equinox waits for the end of each call, to say more of its own
+    errors than JAX would. Where the next call is to be launched while the host looks at what this
+    one gave, nothing may wait.
 
     >>> import jax.numpy as jnp
     >>> shifted = unwaited(lambda x, by: {name: leaf + by for name, leaf in x.items()})
@@ -45,7 +45,7 @@ def unwaited(function: Callable[P, R]) -> Callable[P, R]:
         fixed = tuple(None if _traced(x) else _Fixed(type(x), x) for x in leaves)
         return compiled([x for x in leaves if _traced(x)], treedef, fixed)
 
-    return cast("Callable[P, R]", call)
+    return call
 
 
 def _traced(leaf: Any) -> bool:

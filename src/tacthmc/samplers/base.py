@@ -51,7 +51,11 @@ class Sampler(eqx.Module):
         return False
 
     def led(self, state: Any) -> Any:
-        """A state half of whose next step is made already, as far as θ goes."""
+        """A state half of whose next drift is made already.
+
+        To be taken where a draw was due, ``step`` a multiple of ``keep_every``, and no earlier than
+        the next such step to be looked at as a state.
+        """
         raise TypeError(f"{type(self).__name__} makes whole steps only")
 
     def advance_led(
