@@ -174,22 +174,23 @@ def torch() -> dict[str, Any]:
 def evaluation(names: list[str], steps: dict[str, Any]) -> dict[str, Any]:
     """The test set under every chain's parameters, once an epoch, over the epoch's steps."""
     found: dict[str, Any] = {}
-    chains = 128
     for name in names:
         shape, _, batch, train, test = TASKS[name]
         compute = CHOSEN[name]
         model = network(name, compute)
-        draws = jax.vmap(model.init)(jax.random.split(jax.random.key(0), chains))
         images = jnp.asarray(np.random.default_rng(0).integers(0, 256, (test, *shape), np.uint8))
+        for chains in (1, 8, 32, 128):
+            draws = jax.vmap(model.init)(jax.random.split(jax.random.key(0), chains))
 
-        def evaluate(model: Any = model, draws: Any = draws, images: Any = images) -> None:
-            jax.block_until_ready(averaged(model, draws, images))
+            def evaluate(model: Any = model, draws: Any = draws, images: Any = images) -> None:
+                jax.block_until_ready(averaged(model, draws, images))
 
-        evaluate()
-        took = timed(evaluate)
-        epoch = train / batch * steps[f"{name} {compute} {chains}"]["step"] / 1e6
-        found[name] = {"seconds": took, "epoch_seconds": epoch, "share": took / (took + epoch)}
-        print(name, found[name], flush=True)
+            evaluate()
+            took = timed(evaluate)
+            epoch = train / batch * steps[f"{name} {compute} {chains}"]["step"] / 1e6
+            one = {"seconds": took, "epoch_seconds": epoch, "share": took / (took + epoch)}
+            found[f"{name} {chains}"] = one
+            print(name, chains, one, flush=True)
     return found
 
 

@@ -114,7 +114,7 @@ def label_switching(scale: float) -> Problem:
         return found
 
     start = {"mean": scale * jnp.array([-1.0, 0.0, 1.0]), "log_sd": scale * jnp.zeros(3)}
-    return Problem(potential, start, judge, 400_000)
+    return Problem(potential, start, judge, 1_200_000)
 
 
 def logistic(scale: float, num_data: int = 1000) -> Problem:

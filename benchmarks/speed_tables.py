@@ -129,17 +129,19 @@ def gpu() -> Table:
 
 def evaluation() -> Table:
     """The test set's share of a run."""
-    found = _read("gpu.json")["evaluation"]
+    found, counts = _read("gpu.json")["evaluation"], (1, 8, 32, 128)
+    most = counts[-1]
     rows = [
         (
             name,
-            f"{1e3 * found[name]['seconds']:.0f}",
-            f"{found[name]['epoch_seconds']:.2f}",
-            f"{100 * found[name]['share']:.1f}%",
+            f"{1e3 * found[f'{name} {most}']['seconds']:.0f}",
+            f"{found[f'{name} {most}']['epoch_seconds']:.2f}",
+            *(f"{100 * found[f'{name} {count}']['share']:.1f}%" for count in counts),
         )
         for name in NETWORKS
     ]
-    return Table(("", "test set, ms", "an epoch's steps, s", "share, once an epoch"), tuple(rows))
+    shares = (f"share, {count} chain{'s' if count > 1 else ''}" for count in counts)
+    return Table(("", f"test set, ms, {most} chains", "an epoch's steps, s", *shares), tuple(rows))
 
 
 def estimate() -> Table:
