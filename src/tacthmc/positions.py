@@ -144,6 +144,7 @@ def with_sum(new: Position, old: Position) -> tuple[Position, Position]:
     both = computed_once(jax.tree.map(jnp.add, old, new))
 
     def kept(new: Array, both: Array, old: Array) -> Array:
+        # With 0·both, since XLA makes code three times as slow of a lone subtraction in place.
         return both - old + 0 * both if new.size >= MANY else new
 
     return jax.tree.map(kept, new, both, old), both
