@@ -19,9 +19,8 @@ import numpy as np
 
 import tacthmc
 from tacthmc import models
+from tacthmc.bench.steps import Steps
 from tacthmc.models.predictions import averaged
-from tacthmc.run import chains as chains_of_a_run
-from tacthmc.run.chunk import Limits, Shape
 
 # Image shape, classes, batch size, training and test examples of the paper's task.
 TASKS: dict[str, tuple[tuple[int, ...], int, int, int, int]] = {
@@ -30,7 +29,6 @@ TASKS: dict[str, tuple[tuple[int, ...], int, int, int, int]] = {
     "lstm": ((28, 28), 10, 64, 60_000, 10_000),
 }
 CHOSEN = {"mlp": "tf32", "cnn": "tf32", "lstm": "bfloat16"}
-NEVER = 10**9
 
 
 def network(name: str, compute: str) -> Any:
@@ -50,31 +48,9 @@ def posterior(name: str, model: Any, size: int, rng: np.random.Generator, precis
     )
 
 
-class Runner:
-    """Intervals of many chains, without the host's part of a run."""
-
-    def __init__(self, sampler: Any, potential: Any, model: Any, chains: int, seed: int = 0):
-        self.sampler, self.potential = chains_of_a_run.traced(sampler), potential
-        keys = jax.random.split(jax.random.key(seed + 1), chains)
-        self.chains, self.keys = chains_of_a_run.start_chains(
-            self.sampler, potential, jax.random.key(seed), jax.vmap(model.init)(keys), False, None
-        )
-
-    def run(self, intervals: int, rows: int) -> None:
-        """Move all chains on by so many intervals."""
-        self.chains, _ = chains_of_a_run.run_chunk(
-            self.sampler,
-            self.potential,
-            self.keys,
-            self.chains,
-            None,
-            Limits(jnp.asarray(intervals), jnp.asarray(NEVER)),
-            Shape(rows),
-            False,
-            False,
-            None,
-        )
-        jax.block_until_ready(self.chains)
+def steps_of(sampler: Any, potential: Any, model: Any, chains: int, seed: int = 0) -> Steps:
+    keys = jax.random.split(jax.random.key(seed + 1), chains)
+    return Steps(sampler, potential, jax.vmap(model.init)(keys), seed)
 
 
 def timed(function: Any, repeats: int = 3) -> float:
@@ -90,11 +66,11 @@ def step_microseconds(name: str, compute: str, chains: int) -> dict[str, float]:
     model = network(name, compute)
     potential = posterior(name, model, 10_000, np.random.default_rng(0), 1.0)
     begun = time.perf_counter()
-    runner = Runner(tacthmc.tact(1e-6, noise=0.1), potential, model, chains)
+    runner = steps_of(tacthmc.tact(1e-6, noise=0.1), potential, model, chains)
     runner.run(0, 4)
     compiled = time.perf_counter() - begun
     runner.run(1, 4)
-    step = timed(lambda: runner.run(4, 4)) / (4 * runner.sampler.keep_every)
+    step = timed(lambda: runner.run(4, 4)) / (4 * runner.keep_every)
     return {"step": 1e6 * step, "chain_step": 1e6 * step / chains, "compile_seconds": compiled}
 
 
@@ -218,7 +194,8 @@ def equivalence(folder: Path, names: list[str], computes: list[str]) -> dict[str
             eta = STEP_SIZES[name]
             # Critical damping of the prior's own directions: the slowest.
             sampler = tacthmc.sgnht(eta, noise=2 * (eta * PRECISION) ** 0.5)
-            runner = Runner(sampler, potential, model, 256, seed=0 if compute == "float32" else 7)
+            seed = 0 if compute == "float32" else 7
+            runner = steps_of(sampler, potential, model, 256, seed)
 
             functionals = functionals_of(model, potential, held_out)
             rows = []

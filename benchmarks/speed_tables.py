@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tacthmc.bench.overhead import STEPS
 from tacthmc.studies.study import Table
 
 HERE = Path(__file__).parent
@@ -82,10 +83,19 @@ def overhead() -> Table:
         name = f"{found['network']} × {found['chains']}"
         parts = [
             case["results"][f"{part}, {name}"]["milliseconds"]["median"]
-            for part in ("tact", "bare loop", "gradient alone", "normals alone")
+            for part in (STEPS, "bare loop", "gradient alone", "normals alone")
         ]
-        rows.append((name, *(f"{p:.2f}" for p in parts), f"{found['ratio']:.2f}"))
-    heads = ("network × chains", "`tact`, ms", "bare loop", "gradient", "normals", "`tact`/bare")
+        ratios = [found[kind]["ratio"] for kind in ("steps", "run")]
+        rows.append((name, *(f"{p:.2f}" for p in parts), *(f"{r:.2f}" for r in ratios)))
+    heads = (
+        "network × chains",
+        "a step of `tact`, ms",
+        "bare loop",
+        "gradient",
+        "normals",
+        "step/bare",
+        "run/bare",
+    )
     return Table(heads, tuple(rows))
 
 

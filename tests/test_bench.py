@@ -210,8 +210,34 @@ def test_parts_of_the_bare_loop_are_parts():
 
 def test_overhead_is_a_ratio_of_times():
     fast, slow = ({"rate": {"median": r}, "rates": [r]} for r in (10.0, 5.0))
-    assert overhead.overhead({"bare loop": fast, "tact": slow})["ratio"] == 2.0
-    assert "failed" in overhead.overhead({"bare loop": fast, "tact": {"failed": "no"}})["skipped"]
+    found = overhead.overhead(
+        {"bare loop": fast, overhead.STEPS: slow, overhead.RUN: {"failed": "no"}}
+    )
+    assert found["steps"]["ratio"] == 2.0
+    assert "failed" in found["run"]["skipped"]
+
+
+def test_steps_alone_are_those_of_a_run():
+    made = toy("mlp", 8, 4, 0)
+    run = made.driven(2, 5)
+    steps = run.steps()
+    steps.run(3)
+    steps.run(1)
+    trace = run.run(4 * steps.keep_every).trace
+    np.testing.assert_allclose(steps.chains.state.tempering.xi, trace["xi"][:, -1], rtol=1e-5)
+
+
+def test_steps_of_a_chain_that_is_lost_are_not_timed():
+    made = toy("mlp", 8, 4, 0)
+    broken = jax.tree.map(lambda x: jnp.full_like(x, jnp.nan), made.init)
+    with pytest.raises(FloatingPointError, match="finite"):
+        replace(made, init=broken).driven(2, 0).steps().run(1)
+
+
+def test_steps_alone_know_no_mesh():
+    mesh = jax.make_mesh((1,), ("chains",))
+    with pytest.raises(ValueError, match="mesh"):
+        replace(toy("mlp", 8, 4, 0).driven(2, 0), mesh=mesh).steps()
 
 
 def test_the_fastest_number_of_threads_counts():

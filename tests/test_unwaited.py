@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacthmc.run.drive import CHUNK_SECONDS, Drive
 from tacthmc.run.unwaited import unwaited
 
 
@@ -44,17 +43,6 @@ def test_arrays_are_traced_and_all_else_is_fixed():
     function(Part(jnp.ones(2), "b", 0.5), jnp.asarray(2.0), None)
     function(Part(jnp.ones(2), "a", 0.25), jnp.asarray(2.0), None)
     assert len(traces) == before + 2
-
-
-def test_a_slow_host_makes_no_chunk_shorter():
-    drive = object.__new__(Drive)
-    drive._count = 8
-    drive._adapt(8, 4 * CHUNK_SECONDS, waited=False)
-    assert drive._count == 8
-    drive._adapt(8, 4 * CHUNK_SECONDS, waited=True)
-    assert drive._count == 2
-    drive._adapt(2, CHUNK_SECONDS / 100, waited=False)
-    assert drive._count == 16
 
 
 def test_what_is_equal_may_not_be_the_same():

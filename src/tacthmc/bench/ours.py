@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh
 
 import tacthmc
 from tacthmc.bench.clock import Lap, Ready, enough
+from tacthmc.bench.steps import Steps
 from tacthmc.potential import Potential
 from tacthmc.run.result import Run
 from tacthmc.samplers.base import Sampler
@@ -42,6 +44,13 @@ class Driven:
             # It stopped early, so that its time is not that of the steps asked for.
             raise FloatingPointError(f"a chain is no longer finite: {run.failures[0]}")
         return run
+
+    def steps(self) -> Steps:
+        """The same run's steps, without the host's part of it."""
+        if self.mesh is not None:
+            raise ValueError(f"steps alone are those of one device; got mesh={self.mesh}")
+        positions = jax.tree.map(lambda x: jnp.stack([x] * self.chains), self.init)
+        return Steps(self.sampler, self.potential, positions, self.seed)
 
     def ready(self, seconds: float) -> Ready:
         """Compile, then find how many steps take about so long."""

@@ -18,6 +18,7 @@ from tacthmc.run.monitor import Monitor, Snapshot
 from tacthmc.run.persist import BUFFER_BYTES, StoreWriter, take
 from tacthmc.run.plan import Plan
 from tacthmc.run.progress import Progress
+from tacthmc.run.ready import Ready
 from tacthmc.run.record import MemoryRecord
 from tacthmc.run.signals import Interrupt
 
@@ -34,6 +35,7 @@ class _Flight(NamedTuple):
     done: int
     places: list[Any] | None
     launched: float
+    ready: Ready
 
 
 @dataclass
@@ -215,15 +217,15 @@ class Drive:
                 self._store.folder.reached((launched + count) * plan.keep_every)
         now = time.perf_counter()
         chains, filled = self._call(chains, batches, count)
-        return _Flight(chains, filled, count, launched + count, places, now)
+        ready = Ready(filled.rows.step)
+        return _Flight(chains, filled, count, launched + count, places, now, ready)
 
     def _take_in(self, flight: _Flight, monitor: Monitor, due: bool) -> Snapshot:
         plan, outcome = self._plan, self._outcome
-        waited = _wait(flight.filled.rows.step)
-        ready = time.perf_counter()
+        ready = flight.ready.wait()
         took = ready - max(flight.launched, self._last_ready)
         self._last_ready = ready
-        self._adapt(flight.intervals, took, waited)
+        self._adapt(flight.intervals, took)
         columns, kept = take(flight.filled, flight.intervals, plan.mesh, self._store is not None)
         held = local_chains(plan.mesh, plan.num_chains) if self._store else range(plan.num_chains)
         draws = {int(chain): piece for chain, piece in zip(held, kept, strict=True)}
@@ -237,12 +239,10 @@ class Drive:
         made = flight.intervals * plan.keep_every
         return monitor.add(flight.done * plan.keep_every, made, columns, draws, seconds)
 
-    def _adapt(self, count: int, took: float, waited: bool) -> None:
+    def _adapt(self, count: int, took: float) -> None:
         """Chunks of about the time wanted, found in a few steps."""
         wanted = count * CHUNK_SECONDS / max(took, 1e-6)
-        found = int(max(1, min(wanted, max(self._count, 8 * count))))
-        # One that was done before the host looked took less than that: the host is slower.
-        self._count = found if waited else max(found, self._count)
+        self._count = int(max(1, min(wanted, max(self._count, 8 * count))))
 
     def _due(self, done: int) -> bool:
         """Whether what is done by then should be committed."""
@@ -279,16 +279,6 @@ class Drive:
         if self._store is not None:
             self._commit(finished=self._outcome.done >= self._plan.intervals)
             together(self._store.checkpoints.wait)
-
-
-def _wait(array: Any) -> bool:
-    """Wait in small steps, so that a second Ctrl-C is heard at once; whether there was need to."""
-    pause, waited = 1e-4, False
-    while not array.is_ready():
-        waited = True
-        time.sleep(pause)
-        pause = min(2 * pause, 2e-2)
-    return waited
 
 
 def _forgotten(columns: Any, kept: list[Kept]) -> tuple[Any, list[Kept]]:
