@@ -21,13 +21,16 @@ from tacthmc.studies.study import Numbers, Say, Table
 
 @dataclass(frozen=True)
 class Config:
-    """Networks with their batch sizes; a lap takes about ``seconds``."""
+    """Networks with their batch sizes; a lap takes about ``seconds``, and there are many of them.
+
+    See :class:`tacthmc.bench.overhead.Config`.
+    """
 
     networks: tuple[tuple[str, int], ...] = (("mlp", 128), ("cnn", 64), ("lstm", 64))
     chains: tuple[int, ...] = (1, 4)
     num_data: int = 10_000
-    seconds: float = 4.0
-    repeats: int = 5
+    seconds: float = 3.0
+    repeats: int = 9
     seed: int = 0
 
 

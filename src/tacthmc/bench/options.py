@@ -29,7 +29,11 @@ Only = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: a look, not a measurement.")]
 Repeats = Annotated[
     int | None,
-    typer.Option(help="Rounds by turns; 5, with --quick 3.", min=1, show_default=False),
+    typer.Option(
+        help="Rounds by turns; 5 (networks 9, overhead 11), with --quick 3.",
+        min=1,
+        show_default=False,
+    ),
 ]
 EXAMPLES = (
     "tacthmc bench --quick",
