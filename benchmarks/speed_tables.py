@@ -105,7 +105,7 @@ def gpu() -> Table:
     rows = []
     for name in NETWORKS:
         kind = PRECISION[name]
-        times = [found["steps"][f"{name} {kind} {c}"]["chain_step"] for c in (1, 8, 32, 128)]
+        times = [found["steps"][f"{name} {kind} {c}"]["chain_step"] for c in COUNTS]
         full = found["steps"][f"{name} float32 128"]["chain_step"]
         share = GFLOP[name] / times[-1] * 1e3 / found["chip"][f"{kind} TFLOP/s"]
         moved = MOVED * PARAMETERS[name] / times[-1] / 1e6 / found["chip"]["bandwidth TB/s"]
@@ -139,18 +139,17 @@ def gpu() -> Table:
 
 def evaluation() -> Table:
     """The test set's share of a run."""
-    found, counts = _read("gpu.json")["evaluation"], (1, 8, 32, 128)
-    most = counts[-1]
+    found, most = _read("gpu.json")["evaluation"], COUNTS[-1]
     rows = [
         (
             name,
             f"{1e3 * found[f'{name} {most}']['seconds']:.0f}",
             f"{found[f'{name} {most}']['epoch_seconds']:.2f}",
-            *(f"{100 * found[f'{name} {count}']['share']:.1f}%" for count in counts),
+            *(f"{100 * found[f'{name} {count}']['share']:.1f}%" for count in COUNTS),
         )
         for name in NETWORKS
     ]
-    shares = (f"share, {count} chain{'s' if count > 1 else ''}" for count in counts)
+    shares = (f"share, {count} chain{'s' if count > 1 else ''}" for count in COUNTS)
     return Table(("", f"test set, ms, {most} chains", "an epoch's steps, s", *shares), tuple(rows))
 
 
