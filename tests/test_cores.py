@@ -7,7 +7,8 @@ import pytest
 
 import tacthmc
 from tacthmc import cores, models
-from tacthmc.work import gradient_products, products
+from tacthmc.bench.problems import SHAPES
+from tacthmc.work import HEAVY, Work, gradient_work, work
 from tests.fresh import fresh
 
 CHILD = """
@@ -68,9 +69,9 @@ def test_too_late():
     ],
 )
 def test_which_mesh(chains, batch, heavy, wanted):
-    mesh = cores.mesh_of_cores(chains, batch, lambda: heavy, 4)
+    mesh = cores.mesh_of_cores(chains, batch, lambda ways: heavy, 4)
     assert (None if mesh is None else dict(mesh.shape)) == wanted
-    assert cores.mesh_of_cores(chains, batch, lambda: heavy, 1) is None
+    assert cores.mesh_of_cores(chains, batch, lambda ways: heavy, 1) is None
 
 
 def test_products_are_counted():
@@ -79,31 +80,57 @@ def test_products_are_counted():
     def loop(x, w):
         return jax.lax.scan(lambda c, ab: (c + jnp.sum(ab[0] @ ab[1]), None), 0.0, (x, w))[0]
 
-    assert products(jax.make_jaxpr(loop)(x, w).jaxpr) == 5 * 2 * 3 * 4
-    assert products(jax.make_jaxpr(jax.jit(loop))(x, w).jaxpr) == 120
+    assert work(jax.make_jaxpr(loop)(x, w).jaxpr) == Work(5 * 2 * 3 * 4, 120)
+    assert work(jax.make_jaxpr(jax.jit(loop))(x, w).jaxpr) == Work(120, 120)
     image, kernel = jnp.ones((1, 2, 8, 8)), jnp.ones((3, 2, 3, 3))
     convolved = jax.make_jaxpr(lambda a, b: jax.lax.conv(a, b, (1, 1), "VALID"))(image, kernel)
-    assert products(convolved.jaxpr) == 36 * 3 * 2 * 9
+    assert work(convolved.jaxpr) == Work(36 * 3 * 2 * 9, 0)
     either = jax.make_jaxpr(lambda p, a, b: jax.lax.cond(p, lambda: a @ b, lambda: 2 * a @ b @ b))
     square = jnp.ones((3, 3))
-    assert products(either(True, square, square).jaxpr) == 54
+    assert work(either(True, square, square).jaxpr) == Work(54, 0)
 
 
-def test_a_networks_gradient_is_counted():
-    model = models.mlp()
-    images, labels = np.zeros((64, 28, 28), np.uint8), np.zeros(64, np.int32)
+def test_a_loop_of_heavy_turns_is_no_recurrence():
+    """Layers of a deep network in a scan are large products, one after the other."""
+    shape = jax.ShapeDtypeStruct((3, 500, 500), np.float32)
+    layers = jax.make_jaxpr(
+        lambda ws: jax.lax.scan(lambda x, w: (x @ w, None), jnp.ones((500, 500)), ws)[0]
+    )(shape)
+    assert HEAVY < 500**3
+    assert work(layers.jaxpr) == Work(3 * 500**3, 0)
+
+
+def gradient(name, batch):
+    model, (shape, _) = getattr(models, name)(), SHAPES[name]
     potential = tacthmc.posterior(
         models.gaussian_prior(scale=1.0),
         models.categorical(model),
-        (images, labels),
-        16,
+        (np.zeros((batch, *shape), np.uint8), np.zeros(batch, np.int32)),
+        batch,
         batched=True,
     )
-    init = model.init(jax.random.key(0))
     data = potential.init_data(jax.random.key(0))
+    return gradient_work(potential, data, model.init(jax.random.key(0)), None)
+
+
+def test_a_networks_gradient_is_counted():
     # Forward, and backward to weights and inputs: the images', too, as nothing has dropped it yet.
-    expected = 16 * 3 * (784 * 100 + 100 * 47)
-    assert gradient_products(potential, data, init, None) == expected
+    assert gradient("mlp", 16) == Work(16 * 3 * (784 * 100 + 100 * 47), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "in_turn_on_one_device", "in_turn_on_a_mesh", "one_chain", "many"),
+    [
+        ("mlp", False, False, False, False),
+        ("cnn", True, True, True, True),
+        ("lstm", False, True, True, False),
+    ],
+)
+def test_how_cores_take_a_network(name, in_turn_on_one_device, in_turn_on_a_mesh, one_chain, many):
+    counted = gradient(name, 64)
+    assert counted.in_turn(cores_share_products=True) == in_turn_on_one_device
+    assert counted.in_turn(cores_share_products=False) == in_turn_on_a_mesh
+    assert (counted.spreads_batches(1), counted.spreads_batches(2)) == (one_chain, many)
 
 
 @pytest.mark.parametrize("axis", ["chains", "batch"])

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc import models, tables, xla
+from tacthmc import models, tables, work, xla
 from tacthmc.curvature import largest_curvature
 from tacthmc.models.predictions import averaged
 from tacthmc.positions import MANY, computed_once
 from tacthmc.run import chains as chains_module
 from tacthmc.run.chunk import block_steps
+from tacthmc.run.over_chains import over_chains
 from tests.fresh import fresh
 
 
@@ -43,21 +44,31 @@ def small_network(batches):
     return model, potential
 
 
+@pytest.mark.parametrize("axis", [None, "chains", "batch"])
 @pytest.mark.parametrize("batches", ["replacement", "epochs"])
-def test_chains_one_by_one_are_those_side_by_side(monkeypatch, batches):
+def test_chains_one_by_one_are_those_side_by_side(monkeypatch, batches, axis):
     """On a CPU chains of large models take turns."""
     model, potential = small_network(batches)
     init = model.init(jax.random.key(1))
+    mesh = None if axis is None else jax.make_mesh((2,), (axis,), devices=jax.devices()[:2])
+    took_turns = []
+
+    def seen(*args, in_turn, **kwargs):
+        took_turns.append(in_turn)
+        return over_chains(*args, in_turn=in_turn, **kwargs)
+
+    monkeypatch.setattr(chains_module, "over_chains", seen)
 
     def run():
-        return tacthmc.sample(
-            jax.random.key(0), tacthmc.tact(1e-3, keep_every=5), potential, init, 20, 3
-        )
+        jax.clear_caches()
+        sampler = tacthmc.tact(1e-3, keep_every=5)
+        return tacthmc.sample(jax.random.key(0), sampler, potential, init, 20, 4, mesh=mesh)
 
     together = run()
     monkeypatch.setattr(chains_module, "LARGE", 1)
-    jax.clear_caches()
+    monkeypatch.setattr(work, "HEAVY", 1)
     in_turn = run()
+    assert took_turns == [False, True]
     for name in together.trace:
         assert np.allclose(together.trace[name], in_turn.trace[name], rtol=1e-3, atol=1e-5), name
     assert not np.allclose(in_turn.trace["energy"][0], in_turn.trace["energy"][1])

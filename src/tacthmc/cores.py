@@ -22,17 +22,18 @@ from tacthmc.devices import BATCH, CHAINS
 _in_use = 1
 ENOUGH = 32
 """Examples for each core from which a network's batches are spread rather than its chains: with 64
-examples and two cores four chains of the CNN take 4.05 ms a chain-step then instead of 4.54, four
-of the LSTM 6.2 instead of 6.0."""
+examples and two cores four chains of the CNN take 4.05 ms a chain-step then instead of 4.54. (Four
+of the LSTM 7.0 instead of 6.5: a recurrent network's batches are not, if its chains can be.)"""
 
 
 def use_cores(count: int | None = None) -> int:
     """Spread runs that name no mesh over CPU cores; call it before JAX first computes.
 
     Chains are spread as far as their number can be divided. Where the gradient is a network's,
-    batches are instead if chains cannot be divided, or if 32 examples or more are left for each
-    core (so that a ``batched`` likelihood sees a part of a batch at a time: it has to treat
-    examples each by itself). The numbers are those of a run on one core, up to rounding.
+    batches are instead if chains cannot be divided, or, of one that is not recurrent, if 32
+    examples or more are left for each core (so that a ``batched`` likelihood sees a part of a batch
+    at a time: it has to treat examples each by itself). The numbers are those of a run on one core,
+    up to rounding.
 
     Args:
         count: how many cores; by default all that this process may use.
@@ -93,16 +94,19 @@ def from_environment() -> None:
 def mesh_of_cores(
     num_chains: int,
     batch_size: int | None,
-    heavy: Callable[[], bool],
+    batches: Callable[[int], bool],
     cores: int | None = None,
 ) -> Mesh | None:
-    """The mesh of a run that names none; ``heavy`` says if batches are worth spreading."""
+    """The mesh of a run that names none.
+
+    ``batches`` says if batches are worth spreading where chains could be so many ways.
+    """
     cores = _in_use if cores is None else cores
     if cores == 1 or jax.default_backend() != "cpu" or jax.process_count() > 1:
         return None
     ways = max(n for n in range(1, cores + 1) if num_chains % n == 0)
     axis, shares = CHAINS, 1 if batch_size is None else math.gcd(batch_size, cores)
     enough = batch_size is not None and batch_size >= ENOUGH * shares
-    if shares > 1 and (ways == 1 or (shares >= ways and enough)) and heavy():
+    if shares > 1 and (ways == 1 or (shares >= ways and enough)) and batches(ways):
         ways, axis = shares, BATCH
     return None if ways == 1 else jax.make_mesh((ways,), (axis,), devices=jax.devices()[:ways])

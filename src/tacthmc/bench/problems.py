@@ -11,7 +11,7 @@ from tacthmc.bench.ours import Driven
 from tacthmc.cores import mesh_of_cores
 from tacthmc.positions import dimension
 from tacthmc.potential import Potential
-from tacthmc.work import heavy
+from tacthmc.work import gradient_work
 
 SHAPES = {"mlp": ((28, 28), 47), "cnn": ((32, 32, 3), 10), "lstm": ((28, 28), 10)}
 """An image's shape, and how many classes there are."""
@@ -39,12 +39,12 @@ class Problem:
     def driven(self, chains: int, seed: int, cores: int = 1) -> Driven:
         """``tact`` with its defaults on it, through ``tacthmc.sample``."""
         sampler = tacthmc.tact_per_datum(LEARNING_RATE, len(self.labels))
-        mesh = mesh_of_cores(chains, self.batch_size, self._worth_spreading, cores)
+        mesh = mesh_of_cores(chains, self.batch_size, self._batches, cores)
         return Driven(sampler, self.potential, self.init, chains, seed, mesh)
 
-    def _worth_spreading(self) -> bool:
+    def _batches(self, ways: int) -> bool:
         data = self.potential.init_data(jax.random.key(0))
-        return heavy(self.potential, data, self.init, None)
+        return gradient_work(self.potential, data, self.init, None).spreads_batches(ways)
 
 
 def problem(name: str, num_data: int, batch_size: int, seed: int) -> Problem:

@@ -1,7 +1,7 @@
 """All chains in one compiled program: starting them, and running a chunk of each."""
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -31,7 +31,7 @@ from tacthmc.run.over_chains import over_chains
 from tacthmc.run.packing import fingerprint, pack, unpack
 from tacthmc.run.unwaited import unwaited
 from tacthmc.samplers.base import Sampler
-from tacthmc.work import heavy
+from tacthmc.work import gradient_work
 
 LARGE = 1 << 13
 """Parameters below which no gradient is heavy enough to be looked at."""
@@ -77,20 +77,28 @@ def start_chains(
     return chains, arranged(steps, spmd)
 
 
-def _in_turn(
+class _Taken(NamedTuple):
+    """How a device takes its chains."""
+
+    in_turn: bool
+    """One after the other."""
+    heavy: bool
+    """A step is mostly its gradient."""
+
+
+def _taken(
     sampler: Sampler, potential: Potential, chains: Chain, feed: Any, fed_per_chain: bool
-) -> bool:
-    """Whether a device takes its chains one after the other."""
+) -> _Taken:
 
     def one(tree: Any, axes: int) -> Any:
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[axes:], x.dtype), tree)
 
     state, numbers = chains.state, dimension(chains.state.position)
     if jax.default_backend() != "cpu" or numbers < LARGE * jax.tree.leaves(state)[0].shape[0]:
-        return False
+        return _Taken(in_turn=False, heavy=False)
     if has_low_rank((sampler, potential)):
         # Thin products of several vectors take XLA several times as long as those of each.
-        return True
+        return _Taken(in_turn=True, heavy=True)
     data = jax.tree.map(
         lambda axis, part: one(part, 0 if axis is None else 1),
         potential.data_axes,
@@ -100,7 +108,10 @@ def _in_turn(
     if feed is not None:
         # A batch of a feed has axes of intervals and steps before it.
         data = one(feed, 3 if fed_per_chain else 2)
-    return heavy(potential.of_chain(0), data, one(state.position, 1), one(state.model, 1))
+    work = gradient_work(potential.of_chain(0), data, one(state.position, 1), one(state.model, 1))
+    # Without a mesh a CPU is one device, whose cores share what they are given.
+    share_products = not jax.sharding.get_abstract_mesh().axis_names
+    return _Taken(work.in_turn(share_products), work.heavy)
 
 
 @unwaited
@@ -122,20 +133,20 @@ def run_chunk(
     common, whole = eqx.partition((potential, limits), eqx.is_array)
 
     numbers = jnp.arange(keys.shape[0])
-    in_turn = _in_turn(sampler, potential, chains, feed, fed_per_chain)
+    taken = _taken(sampler, potential, chains, feed, fed_per_chain)
 
     def one(common: Any, arrays: Any, number: Array, key: Array, chain: Chain, fed: Any) -> Any:
         potential, limits = eqx.combine(common, whole)
         potential = potential.of_chain(number)
         sampler = eqx.combine(arrays, rest)
-        return run_interval(sampler, potential, key, chain, fed, limits, shape, in_turn)
+        return run_interval(sampler, potential, key, chain, fed, limits, shape, taken.heavy)
 
     step = over_chains(
         one,
         in_axes=(None, axis, 0, 0, axes, 0 if fed_per_chain else None),
         out_axes=(axes, 0, 0),
         spmd=spmd,
-        in_turn=in_turn,
+        in_turn=taken.in_turn,
     )
 
     def interval(i: Array, chains: Chain) -> tuple[Chain, Row, Kept]:

@@ -154,7 +154,7 @@ def _resumed_plan(
     plan = replace(_plan(folder, known, potential), num_steps=total)
     if mesh is None:
         before = config["mesh"] or {}
-        mesh = mesh_of_cores(plan.num_chains, batch_size(potential), lambda: BATCH in before)
+        mesh = mesh_of_cores(plan.num_chains, batch_size(potential), lambda _: BATCH in before)
     plan = replace(plan, mesh=checked_mesh(mesh, plan.num_chains))
     if given:
         _check_given(folder, plan, potential)

@@ -27,7 +27,7 @@ from tacthmc.run.session import finished, new_folder, recorded, started
 from tacthmc.run.start import chain_positions, check_start
 from tacthmc.samplers.base import Sampler
 from tacthmc.tuning.untuned import Untuned
-from tacthmc.work import heavy
+from tacthmc.work import gradient_work
 
 
 def sample(
@@ -135,15 +135,16 @@ def sample(
     potential, source = without_source(potential)
     if mesh is None:
 
-        def worth_spreading() -> bool:
+        def batches(ways: int) -> bool:
             first = chain_positions(potential, init, num_chains, init_per_chain)
             # What a model's state learns of a batch, it learns of the whole.
             own = potential.of_chain(0)
-            return own.init_model() is None and heavy(
-                own, own.init_data(key), jax.tree.map(lambda x: x[0], first), None
-            )
+            if own.init_model() is not None:
+                return False
+            one = jax.tree.map(lambda x: x[0], first)
+            return gradient_work(own, own.init_data(key), one, None).spreads_batches(ways)
 
-        mesh = mesh_of_cores(num_chains, batch_size(potential), worth_spreading)
+        mesh = mesh_of_cores(num_chains, batch_size(potential), batches)
     mesh = checked_mesh(mesh, num_chains)
     feeder = None
     if source is not None:
