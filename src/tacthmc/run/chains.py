@@ -89,6 +89,7 @@ class _Taken(NamedTuple):
 def _taken(
     sampler: Sampler, potential: Potential, chains: Chain, feed: Any, fed_per_chain: bool
 ) -> _Taken:
+    """Decided by what one chain's step computes, and on how many devices."""
 
     def one(tree: Any, axes: int) -> Any:
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[axes:], x.dtype), tree)
