@@ -74,6 +74,15 @@ def test_which_mesh(chains, batch, heavy, wanted):
     assert cores.mesh_of_cores(chains, batch, lambda ways: heavy, 1) is None
 
 
+@pytest.mark.parametrize(("chains", "wanted"), [(8, {"chains": 4}), (1, {"batch": 4})])
+def test_a_recurrent_networks_mesh(chains, wanted):
+    """Whole chains to a core where their number allows it."""
+    recurrent = Work(HEAVY, HEAVY)
+    mesh = cores.mesh_of_cores(chains, 128, recurrent.spreads_batches, 4)
+    assert mesh is not None
+    assert dict(mesh.shape) == wanted
+
+
 def test_products_are_counted():
     x, w = jnp.ones((5, 2, 3)), jnp.ones((5, 3, 4))
 

@@ -11,7 +11,8 @@ from tacthmc.potential import Potential
 
 HEAVY = 100_000_000
 """Multiplications a step from which a CPU does better with one chain at a time on a core: its
-caches then hold that chain's activations, and its matrix products are large enough alone.
+caches then hold that chain's activations, and its matrix products are large enough alone. (Not so
+of small ones in loops, see :class:`Work`.)
 """
 
 
@@ -24,7 +25,7 @@ class Work(NamedTuple):
 
     products: int
     in_loops: int
-    """Those of them in loops whose turns are not heavy by themselves, one after the other."""
+    """Those of them in loops of which a single turn is not heavy."""
 
     @property
     def heavy(self) -> bool:
