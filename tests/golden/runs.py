@@ -1,0 +1,73 @@
+"""The runs whose draws and traces are frozen: every sampler, two kinds of noise, 1 and 3 chains.
+
+A file for each sampler holds them, in double precision. ``python -m tests.golden.runs NAME...``
+makes the files of those samplers anew, for a change that is meant to change their numbers;
+``--to FOLDER`` writes elsewhere, to compare two commits on one machine bit for bit.
+"""
+
+import argparse
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import tacthmc
+from tests.table import SAMPLERS, energy, start
+
+FOLDER = Path(__file__).parent / "records"
+STEPS = 200
+CHAINS = (1, 3)
+
+
+def added_noise():
+    return tacthmc.noisy(tacthmc.potential(energy), force=1.0, energy=0.5)
+
+
+def mini_batches():
+    data = jnp.asarray(np.random.default_rng(0).normal(size=(23, 2)))
+    return tacthmc.posterior(
+        lambda p: -energy(p), lambda p, x: -0.5 * jnp.sum((x - p["a"]) ** 2), data, 5
+    )
+
+
+POTENTIALS = {"added-noise": added_noise, "mini-batches": mini_batches}
+
+
+def numbers(name):
+    """All arrays of a sampler's runs by name; call it in double precision."""
+    found = {}
+    for kind, make in POTENTIALS.items():
+        for chains in CHAINS:
+            run = tacthmc.sample(
+                jax.random.key(7),
+                SAMPLERS[name](0.01),
+                make(),
+                start(jnp.float64),
+                STEPS,
+                chains,
+                num_warmup=0,
+                progress=False,
+            )
+            for column, values in run.trace.items():
+                found[f"{kind}/{chains}/trace/{column}"] = np.asarray(values)
+            for chain, draws in enumerate(run.all_draws):
+                for leaf, values in draws.items():
+                    found[f"{kind}/{chains}/draws/{chain}/{leaf}"] = np.asarray(values)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="+", help="samplers, or 'all'")
+    parser.add_argument("--to", type=Path, default=FOLDER)
+    asked = parser.parse_args()
+    asked.to.mkdir(parents=True, exist_ok=True)
+    with jax.enable_x64(True):
+        for name in SAMPLERS if asked.names == ["all"] else asked.names:
+            np.savez_compressed(asked.to / f"{name}.npz", **numbers(name))
+            print(name, flush=True)
+
+
+if __name__ == "__main__":
+    main()
