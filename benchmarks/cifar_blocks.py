@@ -31,7 +31,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import tacthmc
 from benchmarks.cifar_places import loss
 from benchmarks.cifar_schedules import (
     BLOCK,
@@ -44,7 +43,8 @@ from benchmarks.cifar_schedules import (
     judged,
 )
 from tacthmc._typing import Number
-from tacthmc.integrator import Moved, Splitting
+from tacthmc.dynamics import Sweep
+from tacthmc.dynamics._integrator import Moved, Splitting
 
 LEAVES = ("conv1", "conv2", "hidden", "out")
 BLOCKS = {
@@ -61,7 +61,7 @@ BLOCKS = {
 class Standing(Splitting):
     """The splitting, with a part of the position standing still on trips and for a while after.
 
-    What ``tacthmc.HeatedBlock`` does for whole tensors, and for every other unit of a layer.
+    What ``tacthmc.dynamics.HeatedBlock`` does for whole tensors, and for every other unit of a layer.
     """
 
     moves: dict[str, Number]
@@ -190,7 +190,7 @@ class BlockBench(Bench):
 
 
 def _is_part(x: Any) -> bool:
-    return isinstance(x, Splitting | tacthmc.Sweep)
+    return isinstance(x, Splitting | Sweep)
 
 
 STRETCHES = ((360, 480), (620, 740), (860, 980))

@@ -24,7 +24,11 @@ import jax
 import numpy as np
 
 import tacthmc
-from tacthmc import data, models, predict
+from tacthmc import predict
+from tacthmc.dynamics import AdaptiveBiasingForce, ShapedCoupling, Sweep
+from tacthmc.paper import data
+from tacthmc.paper import networks as models
+from tacthmc.potentials import loss_table
 
 BATCH, DECAY = 64, 1e-3
 
@@ -113,7 +117,7 @@ def main() -> None:
     if not args.skip_sgnht:
         about = [{"seed": s} for s in seeds]
         groups.append(("sgnht", clean, [cold] * args.seeds, about))
-    tempered = tacthmc.temper_likelihood(tacthmc.loss_table(clean) if args.table else clean)
+    tempered = tacthmc.temper_likelihood(loss_table(clean) if args.table else clean)
     samplers, about = [], []
     for hottest, motion, seed in product(args.hottest, args.sweep or args.xi_step_size, seeds):
         samplers.append(
@@ -121,7 +125,7 @@ def main() -> None:
                 eta,
                 noise=args.noise,
                 # What ξ feels is the mini-batches' noise at all temperatures: λ falls evenly.
-                coupling=tacthmc.ShapedCoupling([1.0, hottest], [1.0, 1.0]),
+                coupling=ShapedCoupling([1.0, hottest], [1.0, 1.0]),
                 centre="mean" if args.centre else None,
                 keep_every=keep,
                 **(_led(motion, args, epoch) if args.sweep else _free(motion)),
@@ -170,14 +174,17 @@ def write(out: Path, file: dict[str, Any], more: list[dict[str, Any]]) -> None:
 def _free(xi_step_size: float) -> dict[str, Any]:
     """ξ by itself."""
     # Old energies are wrong ones while the chain still falls.
-    bias = tacthmc.AdaptiveBiasingForce(200, window=20_000.0)
+    bias = AdaptiveBiasingForce(200, window=20_000.0)
     return {"xi_step_size": xi_step_size, "xi_noise": 0.1, "bias": bias}
 
 
 def _led(epochs: float, args: argparse.Namespace, epoch: int) -> dict[str, Any]:
     """ξ up and down once in so many epochs, a part of them at rest."""
-    sweep = tacthmc.Sweep(round(epochs * epoch), args.rest)
-    return {"sweep": sweep, "relaxed": tacthmc.Relaxed(max(16, round(args.window * epoch)))}
+    sweep = Sweep(round(epochs * epoch), args.rest)
+    return {
+        "sweep": sweep,
+        "relaxed": tacthmc.dynamics.Relaxed(max(16, round(args.window * epoch))),
+    }
 
 
 def pooled(
@@ -213,7 +220,7 @@ class Marks:
         self.rows: list[dict[str, Any]] = []
         self.save: Callable[[list[dict[str, Any]]], None] = lambda rows: None
 
-    def __call__(self, snapshot: tacthmc.Snapshot) -> None:
+    def __call__(self, snapshot: tacthmc.run.Snapshot) -> None:
         """Look whether it is time."""
         if not self._steps or snapshot.step < self._steps[0]:
             return

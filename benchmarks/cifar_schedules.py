@@ -33,11 +33,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import tacthmc
-from tacthmc import data, models, predict
+from tacthmc import predict
 from tacthmc._typing import Number, Scalar
-from tacthmc.coupling import Coupling
-from tacthmc.run import chains as chains_of_a_run
-from tacthmc.run.chunk import Limits, Shape
+from tacthmc.dynamics import NoBias, Sweep
+from tacthmc.dynamics._coupling import Coupling
+from tacthmc.paper import data
+from tacthmc.paper import networks as models
+from tacthmc.run import _chains as chains_of_a_run
+from tacthmc.run._chunk import Limits, Shape
 
 BATCH, DECAY = 64, 1e-3
 RATE, NOISE, INERTIA = 5.01e-3, 0.16, 562.0
@@ -49,9 +52,9 @@ WAITS = (0, 20, 40, 60, 80)
 LONG_WAITS = (80, 120, 160, 200)
 NEVER = 10**9
 THERMOSTATS: dict[str, Any] = {
-    "scalar": tacthmc.ScalarThermostat,
-    "tensor": tacthmc.TensorThermostat,
-    "diagonal": tacthmc.DiagonalThermostat,
+    "scalar": tacthmc.dynamics.ScalarThermostat,
+    "tensor": tacthmc.dynamics.TensorThermostat,
+    "diagonal": tacthmc.dynamics.DiagonalThermostat,
 }
 FORCE_NOISE = {
     "conv1.bias": 1.784,
@@ -80,7 +83,7 @@ class Given(Coupling):
         return jnp.where(flat, 1.0, 1 - xi), jnp.where(flat, 0.0, -jnp.ones_like(xi))
 
 
-class Along(tacthmc.Sweep):
+class Along(Sweep):
     """ξ along a table of λ, linear in between."""
 
     lam: Float[Array, " k"]
@@ -235,7 +238,7 @@ class Bench:
             thermostat=THERMOSTATS[trips.thermostat](steps=INERTIA, shape="mass"),
             mass={name: value**trips.masses for name, value in noises.items()},
             coupling=Given(),
-            bias=tacthmc.NoBias(),
+            bias=NoBias(),
             sweep=Along(trips.lam(epochs), self.epoch),
             keep_every=self.epoch,
         )

@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
-from tacthmc import models
-from tacthmc.bench.steps import Steps
-from tacthmc.models.predictions import averaged
+from benchmarks.speed.steps import Steps
+from tacthmc.paper import networks as models
+from tacthmc.predict import averaged
 
 # Image shape, classes, batch size, training and test examples of the paper's task.
 TASKS: dict[str, tuple[tuple[int, ...], int, int, int, int]] = {
@@ -120,8 +120,8 @@ def chip() -> dict[str, Any]:
 def torch() -> dict[str, Any]:
     import torch as pytorch
 
-    from tacthmc.bench.torch_networks import arranged, module
-    from tacthmc.bench.torch_tact import TorchTact
+    from benchmarks.speed.torch_networks import arranged, module
+    from benchmarks.speed.torch_tact import TorchTact
 
     pytorch.set_default_device("cuda")
     pytorch.set_float32_matmul_precision("high")

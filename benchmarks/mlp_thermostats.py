@@ -18,7 +18,9 @@ import jax
 
 import tacthmc
 from benchmarks.network_warmup import measured
-from tacthmc import data, models
+from tacthmc.dynamics import ScalarThermostat, TensorThermostat
+from tacthmc.paper import data
+from tacthmc.paper import networks as models
 
 DECAY, BATCH, INERTIA = 1e-3, 128, 562.0
 SETTINGS = ((0.005, 0.05), (0.005, 0.16), (0.02, 0.5), (0.02, 0.16), (0.00125, 0.05), (0.005, 0.5))
@@ -52,7 +54,10 @@ def main() -> None:
         },
         "rows": rows,
     }
-    thermostats: tuple[Any, ...] = (tacthmc.ScalarThermostat, tacthmc.TensorThermostat)
+    thermostats: tuple[Any, ...] = (
+        ScalarThermostat,
+        TensorThermostat,
+    )
     for rate, noise in SETTINGS:
         for thermostat in thermostats:
             sampler = tacthmc.sgnht(

@@ -37,10 +37,11 @@ import numpy as np
 
 import tacthmc
 from benchmarks.mobility_targets import CURVATURE, in_a_wide_prior, of_examples, pair
-from tacthmc.bench.machine import cpu_name
-from tacthmc.diagnostics import autocorrelation
-from tacthmc.potential import Potential
-from tacthmc.studies import measures
+from benchmarks.speed.machine import cpu_name
+from tacthmc.diagnostics._laws import autocorrelation
+from tacthmc.paper.figures import measures
+from tacthmc.potentials import measure_noise
+from tacthmc.potentials._base import Potential
 from tacthmc.targets import GaussianMixture
 
 KEEP, SEED = 10, 0
@@ -83,7 +84,7 @@ def problem(args: argparse.Namespace, dimension: int) -> Problem:
         posterior = of_examples(target, args.noise, BATCHES[args.problem])
         where, which = jax.random.split(jax.random.key(SEED))
         typical = target.draw(where, 1)[0]
-        levels = tacthmc.measure_noise(which, posterior, typical, 4096)
+        levels = measure_noise(which, posterior, typical, 4096)
         variance = levels.mean_force
         felt = {"force_sd": variance**0.5, "energy_sd": levels.energy**0.5}
         return Problem(target, posterior, target.means[0], as_it_is, felt, variance)

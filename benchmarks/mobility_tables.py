@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tacthmc.studies.study import Table
+from tacthmc.report import Table
 
 HERE = Path(__file__).parent
 

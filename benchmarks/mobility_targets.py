@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import tacthmc
-from tacthmc.posterior import Posterior
+from tacthmc.potentials._posterior import Posterior
 from tacthmc.targets import GaussianMixture
 
 APART, WEIGHTS = 6.0, (0.7, 0.3)

@@ -23,7 +23,9 @@ import jax
 import numpy as np
 
 import tacthmc
-from tacthmc import data, models, predict
+from tacthmc import predict
+from tacthmc.paper import data
+from tacthmc.paper import networks as models
 
 DECAY = 1e-3
 RATE, NOISE = 5e-3, 0.05
@@ -70,7 +72,7 @@ def main() -> None:
     for seed in range(args.first, args.first + args.seeds):
         key = jax.random.key(seed)
         begun = time.perf_counter()
-        sampler = tacthmc.warmup(
+        sampler = tacthmc.tune(
             key, tacthmc.tact(keep_every=epoch), posterior, model.init(jax.random.fold_in(key, 1))
         )
         assert sampler.tuning is not None

@@ -23,9 +23,9 @@ import numpy as np
 
 import tacthmc
 from benchmarks.mobility_targets import pair
-from tacthmc.posterior import Posterior
-from tacthmc.potential import Potential
-from tacthmc.studies import measures
+from tacthmc.paper.figures import measures
+from tacthmc.potentials._base import Potential
+from tacthmc.potentials._posterior import Posterior
 from tacthmc.targets import GaussianMixture, ring, three_gaussians
 
 

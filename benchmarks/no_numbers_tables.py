@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tacthmc.studies.study import Table
+from tacthmc.report import Table
 
 HERE = Path(__file__).parent
 

@@ -22,12 +22,16 @@ import jax
 import numpy as np
 
 import tacthmc
-from tacthmc import data, models, predict
-from tacthmc.data.corruption import Kind
-from tacthmc.models.model import Model
-from tacthmc.models.products import Compute
-from tacthmc.tasks import TASKS
-from tacthmc.tasks.task import DECAY, RATE
+from tacthmc import predict
+from tacthmc.dynamics import Relaxed, ShapedCoupling, Sweep
+from tacthmc.paper import data
+from tacthmc.paper import networks as models
+from tacthmc.paper.data.corruption import Kind
+from tacthmc.paper.networks.model import Model
+from tacthmc.paper.networks.products import Compute
+from tacthmc.paper.tasks import TASKS
+from tacthmc.paper.tasks.task import DECAY, RATE
+from tacthmc.samplers import adam
 
 HELD_OUT = 5_000
 """Test images of a kind, at most."""
@@ -53,16 +57,16 @@ def sampler(method: str, task: str, own: data.ImageSet, burn_in: int) -> Any:
     chosen, num_data = TASKS[task], own.num_train
     epoch = num_data // chosen.batch_size
     if method == "adam":
-        return tacthmc.adam(RATE, num_data=num_data, keep_every=epoch)
+        return adam(RATE, num_data=num_data, keep_every=epoch)
     eta, noise = chosen.seven[0] / num_data, chosen.seven[2]
     if method == "sgnht":
         return tacthmc.sgnht(eta, noise=noise, keep_every=epoch)
     return tacthmc.tact(
         eta,
         noise=noise,
-        coupling=tacthmc.ShapedCoupling([1.0, HOTTEST], [1.0, 1.0]),
-        sweep=tacthmc.Sweep(12 * epoch, rest=0.75, start=burn_in * epoch),
-        relaxed=tacthmc.Relaxed(2 * epoch),
+        coupling=ShapedCoupling([1.0, HOTTEST], [1.0, 1.0]),
+        sweep=Sweep(12 * epoch, rest=0.75, start=burn_in * epoch),
+        relaxed=Relaxed(2 * epoch),
         keep_every=epoch,
     )
 

@@ -24,7 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
-from tacthmc.keys import chain_keys, start_keys, step_keys
+from tacthmc.compiler._keys import chain_keys, start_keys, step_keys
+from tacthmc.samplers import tact_per_datum
 
 NUM_DATA, WIDTHS, BATCH, KEEP_EVERY = 20_000, (784, 100, 47), 128, 50
 
@@ -102,7 +103,7 @@ def main():
     parser.add_argument("--out", default=Path(__file__).with_name("overhead.json"), type=Path)
     options = parser.parse_args()
     potential, init = network()
-    sampler = tacthmc.tact_per_datum(1e-3, NUM_DATA, keep_every=KEEP_EVERY)
+    sampler = tact_per_datum(1e-3, NUM_DATA, keep_every=KEEP_EVERY)
     key, rounds = jax.random.key(0), []
 
     def driven(steps, folder):

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from benchmarks import mobility_tables, no_numbers_tables, speed_tables, sweep_tables
-from tacthmc.studies.catalogue import STUDIES
-from tacthmc.studies.study import read_results
+from tacthmc.paper.figures.catalogue import STUDIES
+from tacthmc.paper.figures.study import read_results
 
 TABLES = (
     speed_tables.TABLES | mobility_tables.TABLES | no_numbers_tables.TABLES | sweep_tables.TABLES

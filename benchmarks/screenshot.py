@@ -25,7 +25,9 @@ def main() -> None:
         CHAINS,
     )
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
-        path = run.report(Path(folder) / "report.html", title="Eight Gaussians on a ring")
+        path = tacthmc.write_report(
+            run, Path(folder) / "report.html", title="Eight Gaussians on a ring"
+        )
         browser = play.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )

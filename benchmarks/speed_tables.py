@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tacthmc.bench.overhead import STEPS
-from tacthmc.studies.study import Table
+from benchmarks.speed.overhead import STEPS
+from tacthmc.report import Table
 
 HERE = Path(__file__).parent
 NETWORKS = ("mlp", "cnn", "lstm")

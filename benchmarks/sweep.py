@@ -22,6 +22,7 @@ import numpy as np
 
 import tacthmc
 from benchmarks.mobility import KEEP, Problem, as_it_is, pair, summary
+from tacthmc.dynamics import Relaxed, Sweep
 
 ETA, SEED = 0.4, 0
 
@@ -39,13 +40,13 @@ def methods(dimension: int) -> dict[str, Any]:
     }
     for period in (500, 2000, 8000):
         for form, centre in (("the paper's form", None), ("breathing", "mean")):
-            for test in (None, tacthmc.Relaxed(period // 10)):
+            for test in (None, Relaxed(period // 10)):
                 name = f"period {period:,}, {form}{', relaxed' if test else ''}"
                 found[name] = tacthmc.tact(
                     ETA,
                     keep_every=KEEP,
                     centre=centre,
-                    sweep=tacthmc.Sweep(period),
+                    sweep=Sweep(period),
                     relaxed=test,
                 )
     return found

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tacthmc.studies.study import Table
+from tacthmc.report import Table
 
 HERE = Path(__file__).parent
 

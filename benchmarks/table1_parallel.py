@@ -63,7 +63,7 @@ def every(args: argparse.Namespace) -> None:
     if daemon:
         subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, check=False)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    from tacthmc.table1.merge import merge
+    from tacthmc.paper.table1.merge import merge
 
     parts = [args.out / "parts" / method for method in args.method]
     for path in merge([part for part in parts if (part / "results.json").exists()], args.out):
@@ -93,7 +93,7 @@ def _start_mps() -> bool:
 
 def one(args: argparse.Namespace) -> None:
     """One method's cells, for as long as a slice lasts."""
-    from tacthmc.table1.images import images
+    from tacthmc.paper.table1.images import images
 
     def say(text: str) -> None:
         print(text, flush=True)
@@ -106,9 +106,9 @@ def one(args: argparse.Namespace) -> None:
 
 
 def _table_b(args: argparse.Namespace, data: Any, say: Any) -> bool:
-    from tacthmc.table1.protocol import Protocol
-    from tacthmc.table1.table_b import command_b, reproduce_b
-    from tacthmc.table1.tables_b import write_table_b
+    from tacthmc.paper.table1.protocol import Protocol
+    from tacthmc.paper.table1.table_b import command_b, reproduce_b
+    from tacthmc.paper.table1.tables_b import write_table_b
 
     given = {"epochs": args.epochs, "seeds": args.seeds, "noises": args.noise}
     options: dict[str, Any] = {
@@ -133,9 +133,9 @@ def _table_b(args: argparse.Namespace, data: Any, say: Any) -> bool:
 
 
 def _table_a(args: argparse.Namespace, data: Any, say: Any) -> bool:
-    from tacthmc.table1.group import groups
-    from tacthmc.table1.paper import NOISES
-    from tacthmc.table1.reproduce import reproduce, write_tables
+    from tacthmc.paper.table1.group import groups
+    from tacthmc.paper.table1.paper import NOISES
+    from tacthmc.paper.table1.reproduce import reproduce, write_tables
 
     asked = groups(
         tasks=args.task,

@@ -20,8 +20,8 @@ import numpy as np
 
 import tacthmc
 from benchmarks.cifar_schedules import INERTIA, NEVER, NOISE, RATE, THERMOSTATS, Bench
-from tacthmc.run import chains as chains_of_a_run
-from tacthmc.run.chunk import Limits, Shape
+from tacthmc.run import _chains as chains_of_a_run
+from tacthmc.run._chunk import Limits, Shape
 
 LOOKS = 11
 """In an epoch."""

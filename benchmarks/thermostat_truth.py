@@ -23,16 +23,16 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
-from tacthmc import models
+from tacthmc.paper import networks as models
 
 POINTS, INPUTS, HIDDEN, CLASSES = 2000, 20, 32, 5
 BATCH, CHAINS, EVERY = 20, 32, 50
 SETTINGS = ((1e-4, 0.1), (1e-4, 0.5), (2e-5, 0.1))
 TRUTH = (1e-4, 0.1)
 THERMOSTATS: dict[str, Any] = {
-    "scalar": tacthmc.ScalarThermostat,
-    "tensor": tacthmc.TensorThermostat,
-    "diagonal": tacthmc.DiagonalThermostat,
+    "scalar": tacthmc.dynamics.ScalarThermostat,
+    "tensor": tacthmc.dynamics.TensorThermostat,
+    "diagonal": tacthmc.dynamics.DiagonalThermostat,
 }
 
 

@@ -15,8 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
-from tacthmc.run import drive, persist
-from tacthmc.store import checkpoint, folder
+from tacthmc.run import _driver as drive
+from tacthmc.run import _writer as persist
+from tacthmc.store import _checkpoint as checkpoint
+from tacthmc.store import _folder as folder
 
 CHECKPOINT_STEPS = 800
 NUM_STEPS = 8_000

@@ -17,6 +17,10 @@ os.environ.setdefault(
 import jax
 import pytest
 
+import tacthmc
+
+# Programs of the tests are small loops.
+tacthmc.configure_cpu()
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacthmc.store.folder import Folder
+from tacthmc.store._folder import Folder
 
 
 def run_child(path, kill="", cache=None, seconds=None):

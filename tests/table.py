@@ -6,63 +6,83 @@ import numpy as np
 import optax
 
 import tacthmc
+from tacthmc.dynamics import (
+    DiagonalThermostat,
+    Euler,
+    Frame,
+    HeatedBlock,
+    MatrixThermostat,
+    Metadynamics,
+    Refresh,
+    Relaxed,
+    Sweep,
+    TensorThermostat,
+    well_tempered,
+)
+from tacthmc.potentials import label_noise
 
 RMS = optax.scale_by_rms()
 FRAME = np.array([[1.0, 0.2, 0.0], [0.2, 0.8, 0.1], [0.0, 0.1, 1.2]], np.float32)
 SHIFT = np.array([0.1, -0.2, 0.3], np.float32)
 
-BLOCK = tacthmc.HeatedBlock({"a": False, "b": True})
+BLOCK = HeatedBlock({"a": False, "b": True})
 
 SAMPLERS = {
     "tact": lambda eta: tacthmc.tact(eta, keep_every=10),
-    "tact-euler": lambda eta: tacthmc.tact(eta, keep_every=10, integrator=tacthmc.Euler()),
-    "tact-authors": lambda eta: tacthmc.tact_from_tuple(
+    "tact-euler": lambda eta: tacthmc.tact(eta, keep_every=10, integrator=tacthmc.dynamics.Euler()),
+    "tact-authors": lambda eta: tacthmc.samplers.tact_from_tuple(
         [eta, eta, 0.1, 0.1, 1.0, 1.0, 10], num_data=1, variant="authors"
     ),
-    "tact-algorithm1": lambda eta: tacthmc.tact_from_tuple(
+    "tact-algorithm1": lambda eta: tacthmc.samplers.tact_from_tuple(
         [eta, eta, 0.1, 0.1, 1.0, 1.0, 10], num_data=1
     ),
     "tact-tensor-metadynamics": lambda eta: tacthmc.tact(
-        eta, thermostat=tacthmc.TensorThermostat(), bias=tacthmc.Metadynamics(), keep_every=10
+        eta,
+        thermostat=TensorThermostat(),
+        bias=Metadynamics(),
+        keep_every=10,
     ),
     "tact-diagonal-well-tempered": lambda eta: tacthmc.tact(
         eta,
-        thermostat=tacthmc.DiagonalThermostat(),
-        bias=tacthmc.well_tempered(5.0),
+        thermostat=DiagonalThermostat(),
+        bias=well_tempered(5.0),
         keep_every=10,
     ),
     "tact-matrix": lambda eta: tacthmc.tact(
-        eta, thermostat=tacthmc.MatrixThermostat(), bath_temperature=1.3, keep_every=10
+        eta, thermostat=MatrixThermostat(), bath_temperature=1.3, keep_every=10
     ),
     "tact-breathing": lambda eta: tacthmc.tact(eta, centre="mean", keep_every=10),
     "tact-framed": lambda eta: tacthmc.tact(
-        eta, frame=tacthmc.Frame(FRAME, shift=SHIFT), centre="mean", keep_every=10
+        eta, frame=Frame(FRAME, shift=SHIFT), centre="mean", keep_every=10
     ),
     "tact-swept": lambda eta: tacthmc.tact(
-        eta, sweep=tacthmc.Sweep(60, rest=0.6), relaxed=tacthmc.Relaxed(16), keep_every=10
+        eta,
+        sweep=Sweep(60, rest=0.6),
+        relaxed=Relaxed(16),
+        keep_every=10,
     ),
     "tact-swept-breathing": lambda eta: tacthmc.tact(
-        eta, sweep=tacthmc.Sweep(60, start=5), centre="mean", keep_every=10
+        eta, sweep=Sweep(60, start=5), centre="mean", keep_every=10
     ),
     "tact-heated-block": lambda eta: tacthmc.tact(eta, heated=BLOCK, keep_every=10),
     "tact-swept-heated-block": lambda eta: tacthmc.tact(
         eta,
-        heated=tacthmc.HeatedBlock({"a": True, "b": False}, longer=15),
-        thermostat=tacthmc.TensorThermostat(),
-        sweep=tacthmc.Sweep(60),
+        heated=HeatedBlock({"a": True, "b": False}, longer=15),
+        thermostat=TensorThermostat(),
+        sweep=Sweep(60),
         keep_every=10,
     ),
     "tact-swept-euler": lambda eta: tacthmc.tact(
-        eta, sweep=tacthmc.Sweep(60), integrator=tacthmc.Euler(), keep_every=10
+        eta, sweep=Sweep(60), integrator=Euler(), keep_every=10
     ),
-    "without-thermostat": lambda eta: tacthmc.without_thermostat(eta, keep_every=10),
-    "sgnht": lambda eta: tacthmc.sgnht(eta, refresh=tacthmc.Refresh(theta=True), keep_every=10),
+    "without-thermostat": lambda eta: tacthmc.samplers.without_thermostat(eta, keep_every=10),
+    "sgnht": lambda eta: tacthmc.sgnht(eta, refresh=Refresh(theta=True), keep_every=10),
     "sghmc": lambda eta: tacthmc.sghmc(eta, noise_estimate=0.5, keep_every=10),
     "sgld": lambda eta: tacthmc.sgld(eta, keep_every=10),
     "psgld": lambda eta: tacthmc.psgld(eta, keep_every=10),
-    "adam": lambda eta: tacthmc.adam(eta, keep_every=10),
-    "momentum-sgd": lambda eta: tacthmc.momentum_sgd(eta, keep_every=10),
-    "optimiser": lambda eta: tacthmc.optimiser(RMS, eta, keep_every=10),
+    "adam": lambda eta: tacthmc.samplers.adam(eta, keep_every=10),
+    "momentum-sgd": lambda eta: tacthmc.samplers.momentum_sgd(eta, keep_every=10),
+    "optimiser": lambda eta: tacthmc.optimizer(RMS, eta, keep_every=10),
     "replica-exchange": lambda eta: tacthmc.replica_exchange(
         eta, temperatures=(1, 2, 4), swap_every=3, energy_noise="measured", keep_every=10
     ),
@@ -116,7 +136,7 @@ def mislabelled(batches):
         5,
         batches=batches,
     )
-    return tacthmc.label_noise(potential, 0.8)
+    return label_noise(potential, 0.8)
 
 
 def same(left, right, tolerance):

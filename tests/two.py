@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tacthmc
-import tacthmc.hosts
+import tacthmc.compiler._hosts
 
 NUMBER = int(sys.argv[1]) if __name__ == "__main__" else 0
 AXES = ("chains", "batch")

@@ -1,0 +1,121 @@
+"""Arithmetic on positions: pytrees of floating-point arrays."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, DTypeLike, Float
+
+from tacthmc._typing import Position
+
+
+def dimension(position: Any) -> int:
+    """The number of scalars in a position."""
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(position))
+
+
+def leaf_names(position: Any) -> list[str]:
+    """A readable name for each leaf, no two alike; ``theta`` for a position of one array."""
+    names: list[str] = []
+    for path, _ in jax.tree_util.tree_leaves_with_path(position):
+        name = jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "_") or "theta"
+        while name in names:
+            name += "_"
+        names.append(name)
+    return names
+
+
+def scalar_names(position: Any, most: int) -> list[tuple[int, tuple[int, ...], str]]:
+    """The first scalars of a position: leaf, index in it, and a name for people."""
+    found: list[tuple[int, tuple[int, ...], str]] = []
+    leaves = zip(leaf_names(position), jax.tree.leaves(position), strict=True)
+    for number, (name, leaf) in enumerate(leaves):
+        for i in range(min(math.prod(leaf.shape), most - len(found))):
+            index = tuple(int(k) for k in np.unravel_index(i, leaf.shape))
+            label = f"{name}[{','.join(map(str, index))}]" if index else name
+            found.append((number, index, label))
+    return found
+
+
+def scalar_dtype(position: Position) -> jnp.dtype:
+    """The dtype of the scalars that accompany a position (ξ, thermostats, energies)."""
+    wide = any(leaf.dtype == jnp.float64 for leaf in jax.tree.leaves(position))
+    return jnp.dtype(jnp.float64 if wide else jnp.float32)
+
+
+def checked(position: Any) -> Position:
+    """The position as JAX arrays of at least float32, or an error that names the leaf."""
+    leaves, treedef = jax.tree.flatten(position)
+    if not leaves:
+        raise ValueError("the position has no leaves; expected at least one floating-point array")
+    names = leaf_names(position)
+    arrays = []
+    for name, leaf in zip(names, leaves, strict=True):
+        try:
+            array = jnp.asarray(leaf)
+        except TypeError as error:
+            raise TypeError(
+                f"position leaf {name!r} is {leaf!r}, not an array; name the leaves to sample"
+                " with `sampled=`, for instance sampled=equinox.is_inexact_array"
+            ) from error
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise TypeError(
+                f"position leaf {name!r} has dtype {array.dtype}; expected floating point"
+                " (write 0.0 for 0, or leave the leaf out with `sampled=`)"
+            )
+        # astype also makes weakly typed arrays strong, as a step's results are: else the
+        # second chunk of a run would be compiled anew.
+        arrays.append(array.astype(array.dtype if array.dtype.itemsize >= 4 else jnp.float32))
+    return jax.tree.unflatten(treedef, arrays)
+
+
+def spread(prefix: Any, position: Position, name: str, *, whole: bool = False) -> Position:
+    """Give each leaf of a position its number or array, out of a pytree prefix of those.
+
+    A number stays one (unless ``whole``): arithmetic with it is done once, not once a coordinate.
+    """
+
+    def fitted(value: Any, leaf: Array) -> Array:
+        value = jnp.asarray(value).astype(leaf.dtype)
+        return value if value.ndim == 0 and not whole else jnp.broadcast_to(value, leaf.shape)
+
+    try:
+        return jax.tree.map(fitted, jax.tree.broadcast(prefix, position), position)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must be a number, or a pytree that matches the position with numbers or"
+            f" arrays that broadcast to its leaves; got {jax.tree.map(jnp.shape, prefix)} for"
+            f" leaves of shape {jax.tree.map(jnp.shape, position)}"
+        ) from error
+
+
+def sum_of_squares(mass: Position, r: Position) -> list[Array]:
+    """Σ m·r² of each leaf; of leaves with one mass, that mass times Σ r²."""
+
+    def summed(m: Array, r: Array) -> Array:
+        return m * jnp.sum(r * r) if m.ndim == 0 else jnp.sum(m * r * r)
+
+    return jax.tree.leaves(jax.tree.map(summed, mass, r))
+
+
+def total(sums: list[Array], dtype: DTypeLike) -> Array:
+    """The sum of leaves' sums."""
+    return sum((s.astype(dtype) for s in sums), jnp.zeros((), dtype))
+
+
+def flatten(position: Position, dtype: DTypeLike) -> Float[Array, " d"]:
+    """All of a position's scalars in one vector."""
+    return jnp.concatenate([leaf.ravel().astype(dtype) for leaf in jax.tree.leaves(position)])
+
+
+def unflatten(vector: Float[Array, " d"], like: Position) -> Position:
+    """The inverse of :func:`flatten`, with the shapes and dtypes of ``like``."""
+    leaves, treedef = jax.tree.flatten(like)
+    parts, start = [], 0
+    for leaf in leaves:
+        size = math.prod(leaf.shape)
+        parts.append(vector[start : start + size].reshape(leaf.shape).astype(leaf.dtype))
+        start += size
+    return jax.tree.unflatten(treedef, parts)

@@ -1,1 +1,0 @@
-"""How fast the library is on this machine, side by side with its peers: ``tacthmc bench``."""

@@ -1,0 +1,3 @@
+"""The command line: ``tacthmc``."""
+
+from tacthmc.cli._app import main as main

@@ -1,0 +1,442 @@
+"""The command line: ``tacthmc``."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tacthmc.paper.data import command as data_command
+from tacthmc.paper.table1 import command as table1_command
+
+
+class NearestOption(TyperGroup):
+    """Commands whose complaint about a mistyped flag names the nearest good one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """``reproduce table1`` has options of its own, and is a command of its own."""
+        if args[:2] == table1_command.WORDS:
+            args = [table1_command.NAME, *table1_command.spread(args[2:])]
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; of the flags it might have meant, keep the nearest."""
+        from tacthmc._checks import nearest
+
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            asked, known = (
+                getattr(error, "option_name", None),
+                getattr(error, "possibilities", None),
+            )
+            if asked and known:
+                near = nearest(asked, known)
+                error.possibilities = [near] if near else known  # pyright: ignore[reportAttributeAccessIssue]
+            raise
+
+
+app = typer.Typer(
+    cls=NearestOption,
+    help="Sample multimodal posteriors with mini-batches: TACT-HMC and its family.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.add_typer(data_command.app, name="data")
+app.command(table1_command.NAME, epilog=table1_command.EXAMPLES)(table1_command.table1)
+
+LARGEST = 2**32 - 1
+Seed = typer.Option(help="Seed of all random numbers.", min=0, max=LARGEST)
+Folder = Annotated[Path, typer.Argument(help="The run's folder.", show_default=False)]
+
+
+class Figure(StrEnum):
+    """The names of the studies, for --help; the studies themselves load much more."""
+
+    fig1 = "fig1"
+    fig2 = "fig2"
+    fig3 = "fig3"
+    free_energy = "free-energy"
+    step_size = "step-size"
+    dimension = "dimension"
+    tuning = "tuning"
+
+
+class SamplerName(StrEnum):
+    """Samplers that need nothing but a step size."""
+
+    tact = "tact"
+    sgnht = "sgnht"
+    sghmc = "sghmc"
+    sgld = "sgld"
+    psgld = "psgld"
+
+
+class Keep(StrEnum):
+    """Which draws are kept."""
+
+    plateau = "plateau"
+    all = "all"
+
+
+def _examples(*lines: str) -> str:
+    return "**Examples**\n\n" + "\n\n".join(f"`{line}`" for line in lines)
+
+
+@contextmanager
+def _told(file: Path | None = None) -> Iterator[None]:
+    """Say in one line what is wrong; a user's own error with their traceback, not ours."""
+    from tacthmc.cli._model_file import ModelFileError, is_theirs, theirs
+    from tacthmc.store._errors import StoreError
+
+    try:
+        yield
+    except ModelFileError as error:
+        _fail(str(error))
+    except Exception as error:
+        if file is not None and is_theirs(error, file):
+            _fail(theirs(error, file))
+        if isinstance(error, (StoreError, ValueError, TypeError, OSError, ImportError)):
+            _fail(str(error))
+        raise
+
+
+def _fail(message: str) -> None:
+    traceback = message.lstrip().startswith(("Traceback", "File "))
+    typer.echo(message if traceback else f"tacthmc: {message}", err=True)
+    raise typer.Exit(1)
+
+
+@app.command(
+    epilog=_examples("tacthmc demo", "tacthmc demo --out somewhere", "tacthmc demo --steps 100000")
+)
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("tacthmc-demo"),
+    steps: Annotated[int, typer.Option(help="Steps per chain.", min=1000)] = 400_000,
+    seed: Annotated[int, Seed] = 0,
+) -> None:
+    """Three samplers side by side on three Gaussians: a table and a report, in under a minute."""
+    from tacthmc.cli._demo import demo as run_demo
+
+    with _told():
+        run_demo(out, steps, seed)
+
+
+@app.command(
+    epilog=_examples(
+        "tacthmc reproduce fig1",
+        "tacthmc reproduce fig1 --full --out results/fig1",
+        "tacthmc reproduce fig2 --seed 1",
+        "tacthmc reproduce tuning --redraw results/tuning/results.json --out pictures",
+    )
+)
+def reproduce(
+    figure: Annotated[
+        Figure,
+        typer.Argument(
+            help="fig1, fig2, fig3: the paper's. free-energy: A(ξ) under each bias. step-size: bias"
+            " of Euler and the splitting. dimension: round trips against D. tuning: ESS per"
+            " gradient against Algorithm 1. table1: see tacthmc reproduce table1 --help.",
+            show_default=False,
+            show_choices=True,
+        ),
+    ],
+    full: Annotated[
+        bool, typer.Option("--full", help="As published: minutes instead of seconds.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for PDF, PNG, results.json; results/FIGURE (-quick if not full)."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Another seed than the published one.", show_default=False, min=0, max=LARGEST
+        ),
+    ] = None,
+    redraw: Annotated[
+        Path | None,
+        typer.Option(help="Draw the numbers of this results.json again; nothing is sampled."),
+    ] = None,
+) -> None:
+    """Make a figure: PDF, PNG, and results.json with every number, config and seed."""
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from tacthmc.paper.figures.catalogue import STUDIES
+    from tacthmc.paper.figures.study import read_results, write_picture, write_results
+
+    study = STUDIES[figure.value]
+    console = Console()
+    # A quick run does not take the place of a published one.
+    out = out or Path("results") / (study.name if full or redraw else f"{study.name}-quick")
+    with _told():
+        if redraw is not None:
+            if full or seed is not None:
+                raise ValueError("--redraw samples nothing: --full and --seed would do nothing")
+            results = read_results(redraw)
+            if results.get("study") != study.name:
+                raise ValueError(f"{redraw} holds {results.get('study')!r}, not {study.name!r}")
+            out.mkdir(parents=True, exist_ok=True)
+            written = write_picture(out, study, results)
+        else:
+            config = study.config(full)
+            command = f"tacthmc reproduce {study.name}" + (" --full" if full else "")
+            if seed is not None and not hasattr(config, "seed"):
+                raise ValueError(f"{study.name} has no random numbers: --seed would do nothing")
+            if seed is not None:
+                config, command = replace(config, seed=seed), f"{command} --seed {seed}"
+            results = study.results(config, command, lambda text: console.print(f"· {text}"))
+            path = write_results(out, results)
+            # As read back: the picture is of what the file says.
+            results = read_results(path)
+            written = [path, *write_picture(out, study, results)]
+        console.print(_rich_table(study.table(results["numbers"])))
+        console.print(f"{study.about}; {results['seconds']:.0f} s")
+        for path in written:
+            console.print(str(path), soft_wrap=True)
+
+
+@app.command(
+    epilog=_examples(
+        "tacthmc new model.py",
+        "tacthmc sample model.py --steps 200000 --chains 4 --out runs/model",
+        "tacthmc sample model.py:wide --sampler sgnht --step-size 1e-3 --out runs/wide",
+        "tacthmc sample model.py --tune --report --seed 7",
+    )
+)
+def sample(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE.py[:NAME]",
+            help="A file with a function (`model` unless NAME says otherwise) that returns a"
+            " potential and a starting point, and a sampler if it likes.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A new folder for the run; runs/FILE.", show_default=False),
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Steps per chain, warm-up included.")] = 100_000,
+    chains: Annotated[int, typer.Option(help="How many chains run.")] = 4,
+    sampler: Annotated[
+        SamplerName | None,
+        typer.Option(help="tact, unless the file returns one.", show_default=False),
+    ] = None,
+    step_size: Annotated[
+        float | None,
+        typer.Option(help="η in full-data units; from the energy's curvature at the start."),
+    ] = None,
+    noise: Annotated[
+        float | None, typer.Option(help="c, the level of injected noise (friction for sghmc).")
+    ] = None,
+    keep_every: Annotated[int | None, typer.Option(help="K, steps between two draws.")] = None,
+    tune: Annotated[
+        bool,
+        typer.Option("--tune", help="Choose all numbers that are not given by short runs first."),
+    ] = False,
+    warmup: Annotated[
+        int | None, typer.Option(help="Steps that are never kept; a tenth of --steps.")
+    ] = None,
+    keep: Annotated[
+        Keep, typer.Option(help="Draws at unit temperature only, or all with weights.")
+    ] = Keep.plateau,
+    seed: Annotated[int, Seed] = 0,
+    x64: Annotated[bool, typer.Option("--x64", help="Compute in double precision.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")
+    ] = True,
+) -> None:
+    """Sample your own model: draws, checkpoints and a report in one folder."""
+    import jax
+
+    from tacthmc.cli._model_file import load_model, parted
+
+    if x64:
+        jax.config.update("jax_enable_x64", True)
+    path, name = parted(file)
+    with _told(path):
+        import tacthmc
+        from tacthmc.cli._model_sampler import chosen_sampler
+
+        model = load_model(path, name)
+        key = jax.random.key(seed)
+        given = {"step_size": step_size, "noise": noise, "keep_every": keep_every}
+        settings = {k: v for k, v in given.items() if v is not None}
+        named = None if sampler is None else sampler.value
+        chosen = chosen_sampler(key, model, named, settings, chains, tune, typer.echo)
+        folder = out or Path("runs") / (path.stem if name is None else f"{path.stem}-{name}")
+        run = tacthmc.sample(
+            key,
+            chosen,
+            model.potential,
+            model.start,
+            steps,
+            chains,
+            num_warmup=warmup,
+            keep=keep.value,
+            store=folder,
+        )
+        typer.echo(str(run.summary()))
+        _afterwards(run, folder, report)
+
+
+def _afterwards(run: Any, folder: Path, report: bool) -> None:
+    import tacthmc
+
+    if report:
+        written = tacthmc.write_report(run, folder / "report.html")
+        typer.echo(f"\nreport: {written}")
+    if run.interrupted:
+        typer.echo(f"interrupted; go on with: tacthmc resume {folder}")
+
+
+@app.command(epilog=_examples("tacthmc new model.py", "tacthmc new model.py --force"))
+def new(
+    path: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+) -> None:
+    """Write a model file to begin from: documented, and it runs as it is."""
+    from tacthmc.cli._model_file import write_template
+
+    with _told():
+        write_template(path, force)
+        typer.echo(f"wrote {path}; run it with: tacthmc sample {path}")
+
+
+@app.command(
+    epilog=_examples(
+        "tacthmc report runs/model",
+        "tacthmc report runs/model --out model.html --parameter 'theta[0]' --parameter 'theta[3]'",
+        "tacthmc report runs/tact runs/sgnht --out both.html",
+    )
+)
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="A run's folder, or several to compare."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The HTML file; report.html in the (first) run's folder.")
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(help="A parameter to show; may be repeated. The first four by default."),
+    ] = None,
+) -> None:
+    """Say how a run went, in one HTML file that needs no network; also while it is going on."""
+    import tacthmc
+
+    with _told():
+        loaded = {path.name: tacthmc.load(path) for path in runs}
+        if len(loaded) < len(runs):
+            loaded = {str(path): tacthmc.load(path) for path in runs}
+        written = tacthmc.write_report(
+            next(iter(loaded.values())) if len(loaded) == 1 else loaded,
+            out or runs[0] / "report.html",
+            parameters=parameter or None,
+        )
+        typer.echo(str(written))
+
+
+@app.command(
+    epilog=_examples("tacthmc resume runs/model", "tacthmc resume runs/model --steps 1000000")
+)
+def resume(
+    path: Folder,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Steps per chain in all, to make a finished run longer."),
+    ] = None,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")
+    ] = True,
+) -> None:
+    """Go on with a run that was killed or interrupted, or make one longer."""
+    import tacthmc
+
+    with _told():
+        run = tacthmc.resume(path, num_steps=steps)
+        typer.echo(str(run.summary()))
+        _afterwards(run, path, report)
+
+
+@app.command(epilog=_examples("tacthmc summary runs/model"))
+def summary(path: Folder) -> None:
+    """Print the summary of a stored run, finished or still going on."""
+    import tacthmc
+
+    with _told():
+        typer.echo(str(tacthmc.load(path).summary()))
+
+
+@app.command(epilog=_examples("tacthmc info"))
+def info() -> None:
+    """Versions and devices: what to put into a bug report."""
+    import os
+    import platform
+
+    import jax
+    from rich.console import Console
+
+    from tacthmc.report import Table
+
+    names = "tacthmc jax jaxlib numpy equinox optax arviz orbax-checkpoint tensorstore zarr"
+    names += " plotly matplotlib grain blackjax numpyro"
+    rows = [("python", platform.python_version()), ("system", platform.platform())]
+    rows += [(name, _version(name)) for name in names.split()]
+    rows += [
+        ("cores", str(os.cpu_count())),
+        ("backend", jax.default_backend()),
+        ("devices", ", ".join(str(device) for device in jax.devices())),
+        ("double precision", "on" if jax.config.read("jax_enable_x64") else "off"),
+    ]
+    Console().print(_rich_table(Table(("", ""), tuple(rows)), header=False))
+
+
+def _version(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _rich_table(table: Any, header: bool = True) -> Any:
+    from rich.table import Table
+
+    columns, rows = table.columns, table.rows
+    if len(columns) > 6:
+        # Too wide for a terminal: the other way round.
+        columns, *rows = zip(columns, *rows, strict=True)
+    made = Table(show_header=header)
+    for number, column in enumerate(columns):
+        made.add_column(column, justify="right" if header and number else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def main() -> None:
+    """Run the command line."""
+    from tacthmc import configure_cpu
+
+    configure_cpu()
+    app()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""What is special here: flatness of ξ, and thermostats and momenta against Theorem 1.
+
+Only unit-temperature draws say anything about the posterior; what is below looks at all
+temperatures and says whether the machinery works.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tacthmc._typing import Draws, Position
+from tacthmc.dynamics._langevin import Langevin
+from tacthmc.dynamics._thermostat import Noise, NoThermostat
+
+
+class Law(NamedTuple):
+    """A quantity's mean and standard deviation, seen and by Theorem 1."""
+
+    name: str
+    mean: float
+    expected_mean: float
+    sd: float
+    expected_sd: float
+
+
+def flatness(xi: np.ndarray, wall: float, bins: int = 20) -> np.ndarray:
+    """Total variation between each chain's histogram of ξ and the uniform law on the well.
+
+    >>> import numpy as np
+    >>> flatness(np.linspace(-1, 1, 1000)[None], wall=1.0).round(3).tolist()
+    [0.0]
+    """
+    edges = np.linspace(-wall, wall, bins + 1)
+    counts = np.stack([np.histogram(chain, edges)[0] for chain in xi])
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return 0.5 * np.abs(shares - 1 / bins).sum(axis=1)
+
+
+def autocorrelation(values: np.ndarray, lags: int) -> np.ndarray:
+    """ρ(0), …, ρ(lags) of a (chain, draw) array, by the mean and variance of all chains together.
+
+    So chains that sit in different modes show a correlation that does not decay.
+
+    >>> import numpy as np
+    >>> autocorrelation(np.array([[1.0, -1.0] * 500]), 3).round(2).tolist()
+    [1.0, -1.0, 1.0, -1.0]
+    """
+    values = np.asarray(values, float) - np.mean(values)
+    count = values.shape[1]
+    lags = min(lags, count - 1)
+    size = 1 << (2 * count - 1).bit_length()
+    spectrum = np.abs(np.fft.rfft(values, size)) ** 2
+    sums = np.fft.irfft(spectrum, size)[:, : lags + 1].mean(axis=0)
+    covariances = sums / (count - np.arange(lags + 1))
+    return covariances / covariances[0] if covariances[0] > 0 else np.ones(lags + 1)
+
+
+def thermostat_laws(
+    sampler: Langevin,
+    position: Position,
+    force_variance: Draws,
+    energy_variance: float | None,
+    column: Callable[[str], np.ndarray],
+) -> list[Law]:
+    """Compare thermostats and kinetic temperatures with Theorem 1.
+
+    The theorem is for constant rates: with schedules, the rates at the start are used. Without
+    the energy's variance (None) there is no law for z_ξ, and none for a ξ that is led.
+    """
+    now = sampler.settings(jnp.zeros((), int), position)
+    bath = float(now.theta.bath)
+    laws = []
+    if not isinstance(sampler.thermostat, NoThermostat):
+        weights = sampler.thermostat.weights(now.mass)
+        felt = jax.tree.map(
+            lambda v, m, g: v / np.asarray(m * g), force_variance, now.mass, weights
+        )
+        noise = Noise(float(now.c), felt)
+        mean, variance = sampler.thermostat.level_law(position, noise, now.theta)
+        laws.append(_law("z_theta", column("thermostat"), mean, variance))
+    laws.append(_mean_only("kinetic temperature of theta", column("kinetic_temperature"), bath))
+    if sampler.coupling is None or sampler.sweep is not None:
+        return laws
+    if energy_variance is not None and not isinstance(sampler.xi_thermostat, NoThermostat):
+        noise = Noise(float(now.xi_c), np.asarray(energy_variance))
+        mean, variance = sampler.xi_thermostat.level_law(jnp.zeros(()), noise, now.xi)
+        laws.append(_law("z_xi", column("xi_thermostat"), mean, variance))
+    laws.append(_mean_only("kinetic temperature of xi", column("xi_kinetic_temperature"), bath))
+    return laws
+
+
+def _law(name: str, seen: np.ndarray, mean: float, variance: float) -> Law:
+    seen = np.asarray(seen, float)
+    return Law(name, float(seen.mean()), mean, float(seen.std()), float(np.sqrt(variance)))
+
+
+def _mean_only(name: str, seen: np.ndarray, mean: float) -> Law:
+    return Law(name, float(np.asarray(seen, float).mean()), mean, float("nan"), float("nan"))

@@ -1,0 +1,34 @@
+"""The dynamics and its parts: couplings, thermostats, biases, integrators, ways of moving."""
+
+from tacthmc.dynamics._bias import AdaptiveBiasingForce as AdaptiveBiasingForce
+from tacthmc.dynamics._bias import Bias as Bias
+from tacthmc.dynamics._bias import LiteralAdaptiveBiasingForce as LiteralAdaptiveBiasingForce
+from tacthmc.dynamics._bias import Metadynamics as Metadynamics
+from tacthmc.dynamics._bias import NoBias as NoBias
+from tacthmc.dynamics._bias import well_tempered as well_tempered
+from tacthmc.dynamics._bias_file import load_bias as load_bias
+from tacthmc.dynamics._bias_file import save_bias as save_bias
+from tacthmc.dynamics._coupling import Coupling as Coupling
+from tacthmc.dynamics._coupling import CustomCoupling as CustomCoupling
+from tacthmc.dynamics._coupling import PowerCoupling as PowerCoupling
+from tacthmc.dynamics._heated_block import HeatedBlock as HeatedBlock
+from tacthmc.dynamics._inertia import Inertia as Inertia
+from tacthmc.dynamics._integrator import Euler as Euler
+from tacthmc.dynamics._integrator import Integrator as Integrator
+from tacthmc.dynamics._integrator import Splitting as Splitting
+from tacthmc.dynamics._langevin import Langevin as Langevin
+from tacthmc.dynamics._langevin import Refresh as Refresh
+from tacthmc.dynamics._linear_map import Frame as Frame
+from tacthmc.dynamics._low_rank import LowRank as LowRank
+from tacthmc.dynamics._matrix_thermostat import MatrixThermostat as MatrixThermostat
+from tacthmc.dynamics._relaxation import Relaxed as Relaxed
+from tacthmc.dynamics._sampler import Sampler as Sampler
+from tacthmc.dynamics._schedule import Sweep as Sweep
+from tacthmc.dynamics._shaped_coupling import ShapedCoupling as ShapedCoupling
+from tacthmc.dynamics._state import Info as Info
+from tacthmc.dynamics._state import State as State
+from tacthmc.dynamics._thermostat import DiagonalThermostat as DiagonalThermostat
+from tacthmc.dynamics._thermostat import NoThermostat as NoThermostat
+from tacthmc.dynamics._thermostat import ScalarThermostat as ScalarThermostat
+from tacthmc.dynamics._thermostat import TensorThermostat as TensorThermostat
+from tacthmc.dynamics._thermostat import Thermostat as Thermostat

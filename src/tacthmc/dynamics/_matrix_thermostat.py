@@ -1,0 +1,109 @@
+"""The full-matrix thermostat of the paper's Eq. 5; the others: :mod:`tacthmc.dynamics._thermostat`."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from tacthmc import _checks as checks
+from tacthmc._positions import dimension, flatten, unflatten
+from tacthmc._typing import Position, Rate, Scalar
+from tacthmc.dynamics._inertia import Inertia
+from tacthmc.dynamics._thermostat import (
+    Conditions,
+    Noise,
+    Shape,
+    Stroke,
+    Thermostat,
+    level_variance,
+)
+
+
+class MatrixThermostat(Thermostat):
+    r"""The full D×D matrix of the paper's Eq. 5: right under correlated, anisotropic noise.
+
+    .. math::
+        dr_i = -\frac{\lambda^2}{m_i}\sum_j z_{ij} r_j, \qquad
+        dz_{ij} = \frac{\lambda^2}{\gamma}\,\Big(r_i r_j - \frac{\eta T}{m_i}\delta_{ij}\Big)
+
+    This is Eq. 5 with S = z·M⁻¹/Δt and inertia κ_ij = κ·m_j²: the one choice for which z
+    stays symmetric under unequal masses. The antisymmetric part of Eq. 5 never moves (it is
+    conserved), so the system is not ergodic in S; θ, r and the diagonal have Theorem 1's law,
+    z_ii ~ N((c + η·V_ii/2)/T, ηT/γ), off-diagonal entries half that variance.
+
+    Costs D² memory and up to three D×D eigendecompositions a step: for small D.
+
+    >>> import jax.numpy as jnp
+    >>> MatrixThermostat().init(jnp.zeros(3), jnp.array(0.1)).shape
+    (3, 3)
+    """
+
+    inertia: Inertia
+    shape: Shape = eqx.field(static=True)
+    largest: int = eqx.field(static=True)
+
+    def __init__(self, gamma: Rate | None = None, steps: Rate | None = None, largest: int = 512):
+        """Give the inertia as γ or Γ; dimensions over ``largest`` are refused."""
+        checks.whole("largest", largest, 1)
+        self.inertia, self.shape, self.largest = Inertia(gamma, steps), "isotropic", largest
+
+    def init(self, position: Position, friction: Scalar) -> Array:
+        """z = (c/T)·I."""
+        size = dimension(position)
+        if size > self.largest:
+            raise ValueError(
+                f"a matrix thermostat for {size} dimensions holds {size}² numbers and decomposes"
+                f" them each step; use DiagonalThermostat, or raise largest={self.largest}"
+            )
+        return friction * jnp.eye(size, dtype=friction.dtype)
+
+    def advance(self, z: Array, r: Position, m: Position, at: Conditions, weight: Scalar) -> Array:
+        """z += weight·(r rᵀ − ηT·M⁻¹)/γ."""
+        flat, mass = flatten(r, z.dtype), flatten(m, z.dtype)
+        rate = weight / self.inertia.at(at.step, at.eta, at.bath)
+        return z + rate * (jnp.outer(flat, flat) - jnp.diag(at.eta * at.bath / mass))
+
+    def completed(self, z: Array, friction: Array, stroke: Stroke) -> Array:
+        """The diagonal by the mean of the momenta, as above; the rest by the momenta themselves.
+
+        Off the diagonal nothing is held at a temperature, and the mean's products would drive
+        z_ij away where curvatures differ.
+        """
+        s = stroke
+        plain = super().completed(z, friction, stroke)
+        flat = flatten(s.mean, z.dtype)
+        root = jnp.sqrt(flatten(s.mass, z.dtype))
+        values, vectors = jnp.linalg.eigh(s.settled / jnp.outer(root, root))
+        calm = vectors**2 @ jnp.exp(-0.5 * s.weight * values) / root**2
+        rate = s.weight / self.inertia.at(s.at.step, s.at.eta, s.at.bath)
+        held = jnp.diagonal(z) + rate * (flat**2 - s.at.eta * s.at.bath * calm)
+        return jnp.where(jnp.eye(len(root), dtype=bool), jnp.diag(held), plain)
+
+    def acting(
+        self, z: Array, m: Position, function: Callable[[Array], Array]
+    ) -> Callable[[Position], Position]:
+        """r ↦ function(M⁻¹z)·r, through the symmetric M^{-1/2} z M^{-1/2}."""
+        root = jnp.sqrt(flatten(m, z.dtype))
+        values, vectors = jnp.linalg.eigh(z / jnp.outer(root, root))
+        factors = function(values)
+
+        def act(r: Position) -> Position:
+            y = vectors.T @ (root * flatten(r, z.dtype))
+            return unflatten((vectors @ (factors * y)) / root, r)
+
+        return act
+
+    def drag(self, z: Array, r: Position, m: Position, weight: Scalar) -> Position:
+        """weight·M⁻¹z·r."""
+        mass = flatten(m, z.dtype)
+        return unflatten(weight * (z @ flatten(r, z.dtype)) / mass, r)
+
+    def level(self, z: Array) -> Scalar:
+        """The mean of the diagonal."""
+        return jnp.mean(jnp.diagonal(z))
+
+    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+        """Mean (c + ηv/2)/T (v the mean diagonal of V_f), variance ηT/γ over D."""
+        mean = noise.settled(at, noise.everywhere())
+        return mean, level_variance(self.inertia, at, 1) / dimension(position)

@@ -1,0 +1,1 @@
+"""The paper's figures, tables, tasks, networks and data sets, made with the library."""

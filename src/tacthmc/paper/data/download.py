@@ -1,0 +1,83 @@
+"""Official archives over the network, with pooch: checksums, progress, nothing half-written."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from tacthmc.paper.data.catalogue import Entry
+from tacthmc.paper.data.errors import DataError
+from tacthmc.paper.data.folder import archive_path, check_archive, where_to_put
+
+
+class _Progress:
+    """A line in the terminal, as pooch wants it."""
+
+    def __init__(self, title: str):
+        from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
+
+        columns = ("{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        self._shown = Progress(*columns)
+        self._task = self._shown.add_task(title, total=None)
+        self.total = 0
+
+    def reset(self) -> None:
+        """Begin a file, of which ``total`` is known by now."""
+        self._shown.start()
+        self._shown.reset(self._task, total=self.total or None)
+
+    def update(self, count: int) -> None:
+        """So many bytes more."""
+        # At the end pooch resets and adds all of it once more.
+        self._shown.update(self._task, advance=count)
+
+    def close(self) -> None:
+        """The end."""
+        self._shown.stop()
+
+
+def fetch(name: str, entry: Entry, folder: Path) -> list[Path]:
+    """The official archives of a data set; those that are there are only checked."""
+    if not entry.archives:
+        raise DataError(f"{entry.title} has no download: {where_to_put(name, entry, folder)}")
+    paths = []
+    for archive in entry.archives:
+        path = archive_path(name, archive, folder)
+        if not path.exists():
+            _retrieve(archive.address, archive.md5, path, name, entry, folder)
+        check_archive(path, archive)
+        paths.append(path)
+    return paths
+
+
+def _retrieve(address: str, md5: str, path: Path, name: str, entry: Entry, folder: Path) -> None:
+    remedy = where_to_put(name, entry, folder)
+    try:
+        import pooch  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise ImportError(
+            f"{entry.title} is not in {folder}, and downloads need pooch: pip install"
+            f" 'tacthmc[data]'. Or {remedy}"
+        ) from error
+    logger: Any = pooch.get_logger()
+    before = logger.level
+    # Its notes beside a progress bar say nothing new.
+    logger.setLevel(logging.WARNING)
+    # A bar of our own, which its types do not know of.
+    bar: Any = _Progress(path.name)
+    downloader: Any = pooch.HTTPDownloader(progressbar=bar, timeout=30)
+    try:
+        pooch.retrieve(
+            address,
+            known_hash=f"md5:{md5}",
+            fname=path.name,
+            path=path.parent,
+            downloader=downloader,
+        )
+    except (OSError, ValueError) as error:
+        # A checksum that does not fit is a ValueError, all else of the network an OSError.
+        raise DataError(
+            f"{entry.title} is not in {folder} and could not be downloaded from {address}"
+            f" ({error}): {remedy}"
+        ) from error
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,97 @@
+"""``load``: a data set by name."""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacthmc.paper.data.catalogue import Entry, entry
+from tacthmc.paper.data.download import fetch
+from tacthmc.paper.data.errors import DataError
+from tacthmc.paper.data.folder import (
+    archive_path,
+    check_archive,
+    data_folder,
+    npz_path,
+    where_to_put,
+)
+from tacthmc.paper.data.image_set import ImageSet
+from tacthmc.paper.data.official import KEYS
+
+
+def load(name: str, *, folder: str | Path | None = None, download: bool = True) -> ImageSet:
+    """A data set of the paper's: "cifar10", "fashion_mnist", "emnist_balanced"; or "emnist47".
+
+    Looked for in a folder as ``NAME.npz`` (uint8 arrays x_train, y_train, x_test, y_test), then
+    as the official archives in ``NAME/``; else the archives are downloaded to there. Archives
+    are read only if their checksums fit, and every set's shapes, labels and numbers are checked.
+
+    "emnist47" has EMNIST's images and the 47 classes of EMNIST Balanced, but a split of its own:
+    some images are on the other side there. Results on one say nothing exact of the other, and
+    must not be reported under its name. It has no download.
+
+    Args:
+        name: the data set.
+        folder: where to look; by default ``TACTHMC_DATA``, else a folder in the user's cache.
+        download: whether to download what is not there.
+
+    >>> import tempfile, numpy as np
+    >>> folder = tempfile.mkdtemp()
+    >>> load("fashion_mnist", folder=folder, download=False)    # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    tacthmc.paper.data.errors.DataError: Fashion-MNIST is not in ...: put it into ...fashion_mnist.npz ...
+    """
+    known, place = entry(name), data_folder(folder)
+    path = npz_path(name, place)
+    if path.exists():
+        return _checked(name, known, _npz(path), str(path))
+    if not known.archives or known.read is None:
+        raise DataError(f"{name} is not in {place}: {where_to_put(name, known, place)}")
+    there = all(archive_path(name, archive, place).exists() for archive in known.archives)
+    if there:
+        for archive in known.archives:
+            check_archive(archive_path(name, archive, place), archive)
+    elif download:
+        fetch(name, known, place)
+    else:
+        raise DataError(f"{known.title} is not in {place}: {where_to_put(name, known, place)}")
+    source = f"official archives in {place / name}, checksums right"
+    return _checked(name, known, known.read(place / name), source)
+
+
+def _npz(path: Path) -> Mapping[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            missing = [key for key in KEYS if key not in file]
+            if missing:
+                raise DataError(f"{path} has no {', '.join(missing)}; it has {sorted(file)}")
+            return {key: file[key] for key in KEYS}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is not an .npz file of plain arrays: {error}") from error
+
+
+def _checked(name: str, known: Entry, arrays: Mapping[str, Any], source: str) -> ImageSet:
+    classes = len(known.classes)
+    for part, count in (("train", known.num_train), ("test", known.num_test)):
+        images, labels = arrays[f"x_{part}"], arrays[f"y_{part}"]
+        expected = {f"x_{part}": (count, *known.image), f"y_{part}": (count,)}
+        for key, shape in expected.items():
+            if arrays[key].shape != shape or arrays[key].dtype != np.uint8:
+                raise DataError(
+                    f"{key} of {name} must be uint8 of shape {shape}; {source} has"
+                    f" {arrays[key].dtype} of shape {arrays[key].shape}"
+                )
+        counts = np.bincount(labels, minlength=classes)
+        equal = part == "test" or known.equal_classes
+        if len(counts) > classes or (equal and len(set(counts.tolist())) > 1) or not counts.all():
+            raise DataError(
+                f"y_{part} of {name} must have {classes} classes{' alike in size' * equal};"
+                f" {source} has {counts.tolist()} examples of each"
+            )
+        # Read-only, as what a view of a file's bytes is anyway: all users share them.
+        images.flags.writeable = labels.flags.writeable = False
+    found = (arrays[key] for key in KEYS)
+    return ImageSet(name, *found, classes=known.classes, source=source)

@@ -1,0 +1,55 @@
+"""Pixels as numbers about zero."""
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from tacthmc.paper.data.image_set import ImageSet
+
+AUTHORS = (0.1307, 0.3081)
+"""MNIST's mean and standard deviation, which the authors' code takes for every data set."""
+
+
+def normalised(data: ImageSet, how: Literal["train", "authors"] = "train") -> ImageSet:
+    r"""float32 images, (x/255 − mean)/sd, both parts alike.
+
+    Args:
+        data: a data set of uint8 images.
+        how: "train" takes mean and standard deviation of each channel over the training images;
+            "authors" takes MNIST's (0.1307, 0.3081) for any data set, as the authors' code does.
+
+    Models divide uint8 images by 255 themselves: what is not normalised can stay as it is.
+
+    >>> import numpy as np
+    >>> images, labels = np.array([[[0, 255]]], np.uint8), np.zeros(1, np.uint8)
+    >>> data = ImageSet("two", images, labels, images, labels, ("a",), "here")
+    >>> normalised(data).test_images.tolist()
+    [[[-1.0, 1.0]]]
+    >>> [round(float(x), 4) for x in normalised(data, "authors").test_images.ravel()]
+    [-0.4242, 2.8215]
+    """
+    if how not in ("train", "authors"):
+        raise ValueError(f"how must be 'train' or 'authors'; got {how!r}")
+    images = data.train_images
+    if images.dtype != np.uint8:
+        raise TypeError(f"data must have uint8 images of 0 to 255; got {images.dtype}")
+    if how == "authors":
+        mean, sd = (np.float32(number) for number in AUTHORS)
+    else:
+        # Per channel where there is an axis of colour.
+        axes = (0, 1, 2)
+        mean = (images.mean(axis=axes) / 255).astype(np.float32)
+        sd = (images.std(axis=axes) / 255).astype(np.float32)
+        if not np.all(sd > 0):
+            raise ValueError("data has a channel that is the same in all training images")
+
+    def scaled(images: np.ndarray) -> np.ndarray:
+        return (images.astype(np.float32) / np.float32(255) - mean) / sd
+
+    return replace(
+        data,
+        train_images=scaled(images),
+        test_images=scaled(data.test_images),
+        source=f"{data.source}, normalised ({how})",
+    )

@@ -1,0 +1,24 @@
+"""Energies and their estimates from mini-batches."""
+
+from tacthmc.potentials._base import FullPotential as FullPotential
+from tacthmc.potentials._base import Potential as Potential
+from tacthmc.potentials._base import WrappedPotential as WrappedPotential
+from tacthmc.potentials._base import at_temperature as at_temperature
+from tacthmc.potentials._base import potential as potential
+from tacthmc.potentials._batches import Epochs as Epochs
+from tacthmc.potentials._batches import WithReplacement as WithReplacement
+from tacthmc.potentials._control_variates import control_variates as control_variates
+from tacthmc.potentials._energy_terms import temper_block as temper_block
+from tacthmc.potentials._energy_terms import temper_likelihood as temper_likelihood
+from tacthmc.potentials._label_noise import label_noise as label_noise
+from tacthmc.potentials._loss_table import loss_table as loss_table
+from tacthmc.potentials._noisy import NoiseLevels as NoiseLevels
+from tacthmc.potentials._noisy import measure_noise as measure_noise
+from tacthmc.potentials._noisy import noisy as noisy
+from tacthmc.potentials._posterior import DataPotential as DataPotential
+from tacthmc.potentials._posterior import Posterior as Posterior
+from tacthmc.potentials._posterior import posterior as posterior
+from tacthmc.potentials._streamed import HostBatches as HostBatches
+from tacthmc.potentials._streamed import StreamedPosterior as StreamedPosterior
+from tacthmc.potentials._streamed import streamed as streamed
+from tacthmc.potentials._subset import subset as subset

@@ -1,0 +1,218 @@
+r"""Tempering a part of the energy: U = U0 + U1, and λ on U1 alone.
+
+In D dimensions ξ is dragged by the fluctuations of what λ multiplies. Where that is only a part
+of the energy, only that part's fluctuations are felt, and the rest of the posterior stays as it
+is at every temperature:
+
+.. math:: \pi(\theta \mid \xi) \propto \exp(-U_0(\theta) - \lambda(\xi)\,U_1(\theta)).
+
+**The dynamics.** The extended Hamiltonian has U0 + λU1 for λU. The force on θ is
+−∇(U0 + λU1) = −λg with g = ∇(U0/λ + U1), and that on ξ is −λ′U1: all else (thermostats,
+biases, which learn ⟨U1 | ξ⟩, Algorithm 1 or the splitting) is as it was with (U1, g) for (U, ∇U).
+
+**Invariant density.** That of :func:`tacthmc.tact` with U0 + λU1 for λU, so that on the plateau,
+where λ = 1, θ follows exp(−U) whatever the bias is.
+
+**Breathing** (:mod:`tacthmc.dynamics._temperature_scaled`): with θ = μ + (φ − μ)/√λ the Hamiltonian in (φ, ξ) is
+U0 + λU1 + D/2·log λ. ∂θ/∂φ = 1/√λ gives the force −√λ·g on φ. ∂θ/∂ξ = −λ′(θ − μ)/(2λ) gives
+that on ξ,
+
+.. math:: -\lambda'\Big(U_1 - \tfrac12\,g\cdot(\theta - \mu) + \frac{D}{2\lambda}\Big),
+
+the same as before with (U1, g). By the virial theorem, ⟨λg·(θ − μ)⟩ = D, its mean still is that of
+−λ′U1. But only what widens as 1/√λ is calm, so it is for likelihoods that outweigh the prior.
+
+**Weights** (``keep="all"``): U0 cancels, so that draws of all temperatures are weighed by U1.
+
+**Assumptions** beside those of :func:`tacthmc.tact`: exp(−U0 − λU1) is normalisable down to the
+hottest λ; for a likelihood that needs a proper prior. The thermostats' friction λ²z is against
+noise that is λ times that of ∇U1: ∇U0 has to be exact. That holds for a likelihood, whose U0 is the
+prior. For a block on mini-batches it does not: there the other coordinates get hotter than they
+should be while λ < 1, and have to cool down on the plateau.
+
+Samplers without a tempering variable see U as it is.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from tacthmc import _checks as checks
+from tacthmc._typing import Batch, Scalar
+from tacthmc.potentials._base import Potential, SameBatchPotential, innermost
+from tacthmc.potentials._batch_noise import Tilt
+from tacthmc.potentials._control_variates import ControlVariatePotential
+from tacthmc.potentials._label_noise import NoisyLabels
+from tacthmc.potentials._loss_table import LossTablePotential
+from tacthmc.potentials._noisy import NoisyPotential
+from tacthmc.potentials._posterior import DataPotential
+
+
+class SplitPotential(SameBatchPotential):
+    """A potential whose energy is that of the one inside, of which λ multiplies a part."""
+
+    @property
+    def is_split(self) -> bool:
+        """Yes."""
+        return True
+
+    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
+        """Ũ = Ũ0 + Ũ1."""
+        return self.inner.estimate_with(position, batch, model)
+
+    def energy(self, position: Any) -> Scalar:
+        """U = U0 + U1."""
+        return self.inner.energy(position)
+
+
+class LikelihoodPotential(SplitPotential):
+    """U0 = −log p(θ), U1 = −Σ log p(x | θ)."""
+
+    inner: Potential
+
+    def tilted(self, by: Tilt) -> Potential:
+        """ξ does not feel the prior."""
+        return super().tilted(by._replace(prior=False))
+
+    def _log_prior(self, position: Any, like: Scalar) -> Scalar:
+        data = innermost(self.inner)
+        assert isinstance(data, DataPotential)
+        return data.log_prior_at(position).astype(like.dtype)
+
+    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
+        """The prior's energy, and all that the batch says."""
+        value, model = self.inner.estimate_with(position, batch, model)
+        prior = self._log_prior(position, value)
+        return -prior, value + prior, model
+
+    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
+        """The prior's energy and the data's."""
+        value = self.inner.energy(position)
+        prior = self._log_prior(position, value)
+        return -prior, value + prior
+
+
+class BlockPotential(SplitPotential):
+    """U0 = U(θ_rest, b), U1 = U(θ) − U0."""
+
+    inner: Potential
+    block: Any
+    reference: Any
+
+    def _at_reference(self, position: Any) -> Any:
+        chosen, rest = eqx.partition(position, self.block)
+        if not jax.tree.leaves(chosen):
+            raise ValueError("block picks no leaf of the position; expected at least one")
+        if eqx.is_array(self.reference) and self.reference.ndim == 0:
+            there = jax.tree.map(lambda x: jnp.broadcast_to(self.reference, x.shape), chosen)
+        else:
+            there = eqx.filter(self.reference, self.block)
+        shapes = [jax.tree.map(jnp.shape, tree) for tree in (there, chosen)]
+        if jax.tree.structure(there) != jax.tree.structure(chosen) or shapes[0] != shapes[1]:
+            raise ValueError(
+                "reference must be a number, or a pytree that matches the position in the block's"
+                f" leaves; expected shapes {shapes[1]}, got {shapes[0]}"
+            )
+        there = jax.tree.map(lambda b, x: jnp.asarray(b).astype(x.dtype), there, chosen)
+        return eqx.combine(there, rest)
+
+    @property
+    def tilts(self) -> bool:
+        """The noise of U0 is there as well, and a block is for nearly full batches."""
+        return False
+
+    def tilted(self, by: Tilt) -> Potential:
+        """Itself."""
+        return self
+
+    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
+        """On the same batch, so that their difference has the block's share of its noise only."""
+        value, after = self.inner.estimate_with(position, batch, model)
+        fixed, _ = self.inner.estimate_with(self._at_reference(position), batch, model)
+        return fixed, value - fixed, after
+
+    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
+        """U(θ_rest, b), and what the block adds to it."""
+        fixed = self.inner.energy(self._at_reference(position))
+        return fixed, self.inner.energy(position) - fixed
+
+
+def temper_likelihood(potential: Potential) -> LikelihoodPotential:
+    r"""Temper the likelihood alone: ξ goes from the posterior towards the prior.
+
+    .. math::
+        \pi(\theta \mid \xi) \propto p(\theta)\,\Big(\prod_i p(x_i \mid \theta)\Big)^{\lambda(\xi)}
+
+    The argument and the assumptions are in :mod:`tacthmc.potentials._energy_terms`. It costs nothing. Only λ → 0 gives
+    the prior itself: at temperature 9 the data still count a ninth.
+
+    Args:
+        potential: a :func:`tacthmc.posterior` or :func:`tacthmc.streamed` one, as it is or inside
+            :func:`tacthmc.potentials.loss_table`, :func:`tacthmc.potentials.control_variates`,
+            :func:`tacthmc.potentials.label_noise` or :func:`tacthmc.noisy`. (:func:`tacthmc.potentials.subset` and
+            :func:`tacthmc.at_temperature` go outside.)
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> data = jnp.full(10, 2.0)
+    >>> model = tacthmc.posterior(lambda m: -0.5 * m**2, lambda m, x: -0.5 * (x - m) ** 2, data, 5)
+    >>> prior, likelihood = temper_likelihood(model).energy_parts(jnp.array(1.0))
+    >>> float(prior), float(likelihood)
+    (0.5, 5.0)
+    """
+    checks.instance("potential", potential, Potential, "made by tacthmc.posterior or .streamed")
+    inner = potential
+    wrappers = (NoisyPotential, ControlVariatePotential, LossTablePotential, NoisyLabels)
+    while isinstance(inner, wrappers):
+        inner = inner.inner
+    if not isinstance(inner, DataPotential):
+        raise TypeError(
+            "temper_likelihood needs a prior and a likelihood of data: a tacthmc.posterior or"
+            " tacthmc.streamed, as it is or inside noisy, control_variates, label_noise or"
+            " loss_table (part and tempered go outside: part(temper_likelihood(…), …)); got a"
+            f" {type(inner).__name__}"
+        )
+    return LikelihoodPotential(potential)
+
+
+def temper_block(potential: Potential, block: Any, reference: Any) -> BlockPotential:
+    r"""Temper what a block of the position determines, and nothing else.
+
+    With θ = (θ_rest, θ_block) and fixed values b for the block,
+
+    .. math::
+        U_0(\theta) = U(\theta_{rest}, b), \qquad U_1(\theta) = U(\theta) - U(\theta_{rest}, b),
+
+    so that ξ feels what the block does to the energy: its fluctuations are of the order of the
+    block's dimension. As λ falls the block is let loose, and the others go over to where they would
+    be with the block at b. The argument and the assumptions are in :mod:`tacthmc.potentials._energy_terms`; a step
+    costs two gradients, on the same batch.
+
+    Args:
+        potential: any that is not tempered in part already.
+        block: a filter as in :func:`tacthmc.potentials.subset`: a function of a leaf, or a pytree prefix of
+            booleans.
+        reference: b, a typical value of the block: a position (of which the block's leaves
+            count), or a number for all of them. Far off, U1 would be large and strongly coupled
+            to the rest; a mode, or the start of a chain, is near enough. Wherever exp(−λU) is
+            normalisable and U bounded from below, exp(−U0 − λU1) is too.
+
+    >>> import jax.numpy as jnp, tacthmc
+    >>> u = tacthmc.potential(lambda p: 0.5 * jnp.sum(p["w"] ** 2) + 0.5 * jnp.sum(p["b"] ** 2))
+    >>> split = temper_block(u, {"w": False, "b": True}, reference=0.0)
+    >>> fixed, own = split.energy_parts({"w": jnp.ones(4), "b": jnp.full(2, 3.0)})
+    >>> float(fixed), float(own)
+    (2.0, 9.0)
+    """
+    checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
+    if potential.is_split:
+        raise ValueError("the potential is tempered in part already: choose one of the ways")
+    if potential.remembers:
+        raise ValueError(
+            "temper_block and loss_table do not go together: kept losses are the same at the"
+            " reference and cancel, so that they would take no noise off what ξ feels"
+        )
+    if isinstance(reference, (float, int)):
+        reference = jnp.asarray(reference, float)
+    return BlockPotential(potential, block, reference)

@@ -1,0 +1,270 @@
+r"""Labels that change while a chain runs: robustness against wrong ones.
+
+The paper permutes a share of the training labels at random at the beginning of each epoch; the
+authors' code puts random labels in the place of a share of each batch's. Both are here, inside
+the compiled loop. What is then sampled is no posterior of one data set: on average over the
+noise the energy is that of labels mixed with the classes' frequencies,
+
+.. math::
+    E[\tilde U(\theta)] = -\log p(\theta) - \sum_i \Big[
+        (1 - s)\log p(y_i \mid x_i, \theta) + s \sum_c \pi_c \log p(c \mid x_i, \theta)\Big]
+
+(s the share, π_c the frequency of class c, up to 1/(sN); uniform for the authors' variant), and
+the changing labels are noise in the gradient beside the batches'.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from tacthmc import _checks as checks
+from tacthmc._typing import Batch, PRNGKey, Scalar
+from tacthmc.compiler._mesh import spread_examples
+from tacthmc.compiler._random import indices, related
+from tacthmc.potentials._base import Potential, WrappedPotential
+from tacthmc.potentials._batches import Epochs
+from tacthmc.potentials._posterior import Posterior
+
+# Whose relatives of a step's key are whose: the batch takes the key itself.
+_FAMILY = 16
+
+
+def second(data: Any) -> Any:
+    """Where (inputs, labels) have their labels."""
+    return data[1]
+
+
+class NoisyLabels(WrappedPotential):
+    """A posterior of examples with labels, some of which are wrong for a while."""
+
+    inner: eqx.AbstractVar[Potential]
+    count: eqx.AbstractVar[Int[Array, "*chains"]]
+    """How many are wrong; with an axis of chains where they differ in it."""
+    where: eqx.AbstractVar[Callable[[Any], Any]]
+
+    @property
+    def chains(self) -> int | None:
+        """As many as there are shares."""
+        return self.count.shape[0] if self.count.ndim else super().chains
+
+    def of_chain(self, number: Any) -> Potential:
+        """With that chain's share."""
+        own = super().of_chain(number)
+        return eqx.tree_at(lambda p: p.count, own, self.count[number]) if self.count.ndim else own
+
+    def wrong(self, like: Array) -> Array:
+        """How many labels are, where that is one number."""
+        if self.count.ndim:
+            raise ValueError(
+                "this potential has a share of wrong labels for each chain: take that of one,"
+                " potential.of_chain(number)"
+            )
+        return self.count.astype(like.dtype)
+
+    @property
+    def has_energy(self) -> bool:
+        """Labels change all the time: no data set has the energy that is sampled."""
+        return False
+
+    def energy(self, position: Any) -> Scalar:
+        """Not to be had."""
+        raise ValueError(
+            "a posterior with label noise has no full-data energy: its labels change all the time"
+            " (potential.inner.energy is that of the right labels)"
+        )
+
+    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
+        """The inner potential's, of a batch whose labels are those of this step."""
+        return self.inner.estimate_with(position, batch, model)
+
+    @abstractmethod
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
+        """The inner selection, and labels."""
+
+
+class EpochLabels(NamedTuple):
+    """The inner memory, this epoch's labels, and how many examples it has seen."""
+
+    inner: Any
+    labels: Any
+    cursor: Any
+
+
+class PermutedLabels(NoisyLabels):
+    """A share of all labels permuted at random, anew in each epoch; :func:`label_noise`."""
+
+    inner: Potential
+    count: Int[Array, "*chains"]
+    where: Callable[[Any], Any] = eqx.field(static=True)
+
+    @property
+    def resident(self) -> Posterior:
+        """The inner potential, whose data are at hand."""
+        assert isinstance(self.inner, Posterior)
+        return self.inner
+
+    def init_data(self, key: PRNGKey) -> EpochLabels:
+        """The order's memory, and the first epoch's labels."""
+        cursor = jnp.zeros((), int)
+        return EpochLabels(self.inner.init_data(key), self._permuted(key), cursor)
+
+    @property
+    def data_axes(self) -> EpochLabels:
+        """Labels are each chain's own; the cursor is common, so that permuting stays a branch."""
+        return EpochLabels(self.inner.data_axes, 0, None)
+
+    def select(self, data: EpochLabels, key: PRNGKey, position: Any) -> tuple[EpochLabels, Any]:
+        """The next indices with this epoch's labels.
+
+        An epoch with replacement is ⌈N/n⌉ steps. One without is the order's; a batch that
+        reaches into the next epoch has the labels of the one that it began in.
+        """
+        inner, chosen = self.inner.select(data.inner, key, position)
+        total = self.resident.num_data
+        cursor = data.cursor + self.resident.batch_size
+        reshuffled = isinstance(self.resident.order, Epochs)
+        left_over = cursor - total if reshuffled else jnp.zeros_like(cursor)
+
+        def turn(_: None) -> tuple[Array, Array]:
+            return self._permuted(key), left_over
+
+        def stay(_: None) -> tuple[Array, Array]:
+            return data.labels, cursor
+
+        labels, cursor = jax.lax.cond(cursor >= total, turn, stay, None)
+        return EpochLabels(inner, labels, cursor), (chosen, data.labels[chosen])
+
+    def fetch(self, selection: Any) -> Batch:
+        """The examples with their labels of this epoch."""
+        chosen, labels = selection
+        return eqx.tree_at(self.where, self.inner.fetch(chosen), spread_examples(labels))
+
+    def _permuted(self, key: PRNGKey) -> Array:
+        """All labels, ``count`` of them permuted among themselves.
+
+        The number is traced, so that all shares are one program: a random order of the
+        examples, of which the first ``count`` are put into another random order.
+        """
+        labels = self.where(self.resident.data)
+        total = labels.shape[0]
+        first, again = jax.random.split(related(key, _FAMILY))
+        order = jax.random.permutation(first, total)
+        place = jnp.arange(total)
+        stays = place >= self.wrong(place)
+        lots = jax.random.bits(again, (2, total))
+        lot = jnp.where(stays, place.astype(lots.dtype), lots[0])
+        *_, shuffled = jax.lax.sort((stays, lot, lots[1], place), num_keys=3)
+        return labels.at[order].set(labels[order[shuffled]])
+
+
+class RandomLabels(NoisyLabels):
+    """A share of each batch's labels replaced by random ones; :func:`label_noise`."""
+
+    inner: Potential
+    count: Int[Array, "*chains"]
+    where: Callable[[Any], Any] = eqx.field(static=True)
+    batch_size: int = eqx.field(static=True)
+    classes: int = eqx.field(static=True)
+
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
+        """The inner selection, which of its examples have random labels, and which ones."""
+        data, chosen = self.inner.select(data, key, position)
+        place, label = jax.random.split(related(key, _FAMILY))
+        order = jax.random.permutation(place, self.batch_size)
+        wrong = order < self.wrong(order)
+        return data, (chosen, wrong, indices(label, self.batch_size, self.classes))
+
+    def fetch(self, selection: Any) -> Batch:
+        """The batch with those labels."""
+        chosen, wrong, others = selection
+        batch = self.inner.fetch(chosen)
+        labels = self.where(batch)
+        mixed = jnp.where(spread_examples(wrong), others.astype(labels.dtype), labels)
+        return eqx.tree_at(self.where, batch, mixed)
+
+
+def label_noise(
+    potential: Potential,
+    share: float | int | Sequence[float | int],
+    kind: Literal["permutation", "random per batch"] = "permutation",
+    *,
+    labels: Callable[[Any], Any] = second,
+    classes: int | None = None,
+) -> NoisyLabels:
+    """Let a share of the training labels be wrong, other ones all the time.
+
+    Args:
+        potential: a posterior of examples with labels, from :func:`tacthmc.posterior`.
+        share: of the labels, 0 to 1: round(share·N) of them, or round(share·n) of a batch's. A
+            list has one for each chain, all in one compiled program.
+        kind: "permutation", the paper's: at the beginning of each epoch so many labels, chosen
+            at random, change places at random (some meet their own again); the labels last for
+            the epoch. "random per batch", as in the authors' code: so many labels of each batch
+            are replaced by labels that are uniform over the classes.
+        labels: which leaf of the data has the labels; by default the second of (inputs, labels).
+        classes: how many there are, for "random per batch"; by default one more than the
+            largest label.
+
+    Each chain has its own wrong labels, from the run's key. Batches are those that the potential
+    draws without label noise under the same key. There is no full-data energy
+    (``keep="all"`` is refused): ``potential.inner.energy`` is that of the right labels.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> data = (jnp.zeros((6, 2)), jnp.arange(6))
+    >>> def log_likelihood(theta, example):
+    ...     return jax.nn.log_softmax(theta)[example[1]]
+    >>> clean = tacthmc.posterior(lambda theta: -jnp.sum(theta**2), log_likelihood, data, 6)
+    >>> wrong = label_noise(clean, 1.0)
+    >>> sorted(wrong.init_data(jax.random.key(0)).labels.tolist())
+    [0, 1, 2, 3, 4, 5]
+    """
+    if not isinstance(potential, Posterior):
+        raise TypeError(f"potential must be made by tacthmc.posterior; got {potential!r}")
+    _check_share(share)
+    if kind not in ("permutation", "random per batch"):
+        raise ValueError(f"kind must be 'permutation' or 'random per batch'; got {kind!r}")
+    found = _labels(potential, labels)
+    if kind == "permutation":
+        if classes is not None:
+            raise ValueError("classes does nothing for a permutation, which keeps the labels")
+        return PermutedLabels(potential, _rounded(share, potential.num_data), labels)
+    classes = int(np.asarray(found).max()) + 1 if classes is None else classes
+    checks.whole("classes", classes, 1)
+    size = potential.batch_size
+    return RandomLabels(potential, _rounded(share, size), labels, size, classes)
+
+
+def _check_share(share: Any) -> None:
+    shares = share if isinstance(share, (list, tuple)) else [share]
+    for one in shares or [None]:
+        if isinstance(one, bool) or not isinstance(one, (int, float)) or not 0 <= one <= 1:
+            raise ValueError(f"share must be a number from 0 to 1; got {one!r}")
+
+
+def _rounded(share: Any, total: int) -> Int[Array, "*chains"]:
+    # An array, so that another share finds the same compiled program.
+    return jnp.asarray(np.rint(np.asarray(share, float) * total), jnp.int32)
+
+
+def _labels(potential: Posterior, where: Callable[[Any], Any]) -> Array:
+    try:
+        found = where(potential.data)
+    except (TypeError, IndexError, KeyError, AttributeError) as error:
+        raise ValueError(
+            "labels must pick the labels out of the data, as in lambda data: data[1]; on"
+            f" {jax.tree.structure(potential.data)} it failed: {error}"
+        ) from error
+    if not isinstance(found, jax.Array) or found.shape != (potential.num_data,):
+        raise ValueError(
+            f"labels must pick one array with a label for each of {potential.num_data} examples;"
+            f" got shape {jax.tree.map(jnp.shape, found)}"
+        )
+    if not jnp.issubdtype(found.dtype, jnp.integer):
+        raise TypeError(f"labels must be integers; got dtype {found.dtype}")
+    return found

@@ -1,0 +1,159 @@
+"""Noise that a sampler does not know of: added for study, or measured."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from tacthmc import _checks as checks
+from tacthmc._positions import dimension, flatten, scalar_dtype, spread, unflatten
+from tacthmc._typing import Batch, Draws, Number, Position, PRNGKey, Scalar
+from tacthmc.compiler._random import normals, related
+from tacthmc.potentials._base import Potential, WrappedPotential
+
+
+class NoisyPotential(WrappedPotential):
+    """A potential whose energy and force carry added, independent Gaussian noise."""
+
+    inner: Potential
+    force: Any
+    energy_noise: Number
+    root: Float[Array, "d d"] | None
+
+    def energy(self, position: Any) -> Scalar:
+        """The inner energy, without noise."""
+        return self.inner.energy(position)
+
+    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
+        """The inner ones, without noise."""
+        return self.inner.energy_parts(position)
+
+    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
+        """The inner estimate plus the batch's noise."""
+        value, model = self.inner.estimate_with(position, batch[0], model)
+        return self._disturbed(value, position, batch), model
+
+    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
+        """The noise is that of what is tempered: λ times it in the force."""
+        fixed, own, model = self.inner.parts_with(position, batch[0], model)
+        return fixed, self._disturbed(own, position, batch), model
+
+    def _disturbed(self, value: Scalar, position: Any, batch: Batch) -> Scalar:
+        """The force's noise n enters as n·(θ − θ*) at θ* = θ: no energy, but n in the gradient."""
+        _, theta, extra = batch
+        floats = eqx.filter(position, eqx.is_inexact_array)
+        if self.root is None:
+            added = jax.tree.map(jnp.multiply, spread(self.force, floats, "force"), theta)
+        else:
+            dtype = scalar_dtype(floats)
+            added = unflatten(self.root.astype(dtype) @ flatten(theta, dtype), floats)
+        tilts = jax.tree.map(
+            lambda n, x: jnp.sum(n * (x - jax.lax.stop_gradient(x))).astype(value.dtype),
+            added,
+            floats,
+        )
+        energy = jnp.asarray(self.energy_noise).astype(value.dtype) * extra.astype(value.dtype)
+        return value + energy + sum(jax.tree.leaves(tilts), jnp.zeros_like(value))
+
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
+        """The inner selection and standard normals."""
+        # Hashed, since what is inside may be noisy itself and take relatives of its own.
+        data, selection = self.inner.select(data, jax.random.fold_in(key, 0), position)
+        floats = eqx.filter(position, eqx.is_inexact_array)
+        theta, extra = normals(related(key, 8), floats, extra=1)
+        return data, (selection, theta, extra[0])
+
+    def fetch(self, selection: Any) -> Batch:
+        """The inner batch and the normals."""
+        inner, theta, extra = selection
+        return self.inner.fetch(inner), theta, extra
+
+
+def noisy(
+    potential: Potential,
+    force: Any = 0.0,
+    energy: Number = 0.0,
+    *,
+    covariance: Float[Array, "d d"] | None = None,
+) -> NoisyPotential:
+    """Add Gaussian noise that the sampler does not know of (the paper's synthetic setting).
+
+    Args:
+        potential: the potential to disturb.
+        force: the standard deviation of the force's noise: a number, or a pytree that matches
+            the position for one per tensor or coordinate.
+        energy: the standard deviation of the energy's noise, independent of the force's.
+        covariance: a D×D covariance of the force's noise instead of ``force``.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> rough = noisy(tacthmc.potential(lambda x: x**2), force=3.0, energy=1.0)
+    >>> batch = rough.batch(jax.random.key(0), jnp.array(0.0))
+    >>> value, gradient = rough.value_and_grad(jnp.array(0.0), batch)
+    >>> bool(value != 0.0), bool(gradient != 0.0), float(rough.energy(jnp.array(0.0)))
+    (True, True, 0.0)
+    """
+    checks.non_negative("energy", energy)
+    for leaf in jax.tree.leaves(force):
+        checks.non_negative("force", leaf)
+    root = None
+    if covariance is not None:
+        matrix = np.asarray(covariance)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(f"covariance must be a D×D matrix; got shape {matrix.shape}")
+        if any(np.any(np.asarray(leaf) != 0) for leaf in jax.tree.leaves(force)):
+            raise ValueError("give force or covariance, not both")
+        if not np.allclose(matrix, matrix.T):
+            raise ValueError("covariance must be symmetric and positive definite")
+        try:
+            root = jnp.asarray(np.linalg.cholesky(matrix))
+        except np.linalg.LinAlgError as error:
+            raise ValueError("covariance must be symmetric and positive definite") from error
+    # Arrays, so that other levels of noise find the same compiled program.
+    return NoisyPotential(potential, jax.tree.map(jnp.asarray, force), jnp.asarray(energy), root)
+
+
+class NoiseLevels(NamedTuple):
+    """Variances of a potential's noise: of the energy, and of the force per coordinate."""
+
+    energy: float
+    force: Draws
+
+    @property
+    def mean_force(self) -> float:
+        """The force's variance averaged over coordinates (v_f of the scalar thermostat)."""
+        leaves = jax.tree.leaves(self.force)
+        return float(sum(np.sum(leaf) for leaf in leaves) / dimension(self.force))
+
+
+@eqx.filter_jit
+def _estimates(potential: Potential, position: Position, keys: Array) -> tuple[Array, Position]:
+    def one(key: PRNGKey) -> tuple[Scalar, Position]:
+        batch, model = potential.batch(key, position), potential.init_model()
+        felt = potential.felt(position, batch, model, jnp.ones(()))
+        return felt.tempered, felt.gradient
+
+    return jax.lax.map(one, keys)
+
+
+def measure_noise(
+    key: PRNGKey, potential: Potential, position: Position, num_batches: int = 64
+) -> NoiseLevels:
+    """Measure the variances v_U and v_f of a potential's noise at one position.
+
+    Where a part of the energy is tempered alone, v_U is that part's.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> rough = tacthmc.noisy(tacthmc.potential(lambda x: x**2), force=3.0, energy=1.0)
+    >>> levels = measure_noise(jax.random.key(0), rough, jnp.array(0.0), 4096)
+    >>> round(levels.energy, 1), round(levels.mean_force, 0)
+    (1.0, 9.0)
+    """
+    checks.whole("num_batches", num_batches, 2)
+    values, gradients = _estimates(potential, position, jax.random.split(key, num_batches))
+    return NoiseLevels(
+        float(np.var(np.asarray(values, float), ddof=1)),
+        jax.tree.map(lambda g: np.asarray(np.var(np.asarray(g, float), axis=0, ddof=1)), gradients),
+    )

@@ -1,0 +1,294 @@
+r"""Posteriors of data: a log prior and per-example log likelihoods, estimated from mini-batches.
+
+U is always the full-data energy, U(θ) = −log p(θ) − Σ_i log p(x_i | θ). On a mini-batch of n
+out of N examples
+
+.. math:: \tilde U(\theta) = -\log p(\theta) - \frac{N}{n}\sum_{k=1}^n \log p(x_{i_k}\mid\theta)
+
+and this module is the one place where N/n stands.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from tacthmc import _checks as checks
+from tacthmc._typing import Batch, PRNGKey, Scalar
+from tacthmc.compiler._mesh import spread_examples, sum_over_examples
+from tacthmc.potentials._base import Potential
+from tacthmc.potentials._batch_noise import Tilt, leaning, sums
+from tacthmc.potentials._batches import Epochs, WithReplacement
+
+
+class DataPotential(Potential):
+    """A log prior and log likelihoods of examples, wherever the examples come from."""
+
+    log_prior: eqx.AbstractVar[Callable[[Any], Any]]
+    log_likelihood: eqx.AbstractVar[Callable[..., Any]]
+    batched: eqx.AbstractVar[bool]
+    model_state: eqx.AbstractVar[Any]
+    tilt: eqx.AbstractVar[Tilt | None]
+    """In a step of a ξ that feels the same batch (:mod:`tacthmc.potentials._batch_noise`)."""
+
+    @property
+    @abstractmethod
+    def num_data(self) -> int:
+        """N."""
+
+    def init_model(self) -> Any:
+        """The model state given by the user."""
+        return self.model_state
+
+    def log_prior_at(self, position: Any) -> Scalar:
+        """log p(θ), checked."""
+        return checks.scalar(self.log_prior(position), "log_prior")
+
+    def log_likelihoods(
+        self, likelihood: Callable[..., Any], position: Any, examples: Any, model: Any
+    ) -> tuple[Array, Any]:
+        """log p(x | θ) of each example, by ``log_likelihood`` as it is here or was taken apart."""
+        size = jax.tree.leaves(examples)[0].shape[0]
+        if not self.batched:
+            return jax.vmap(lambda x: checks.scalar(likelihood(position, x), "log_likelihood"))(
+                examples
+            ), model
+        if model is None:
+            values = likelihood(position, examples)
+        else:
+            values, new = likelihood(position, examples, model)
+            model = _like(new, model)
+        values = jnp.asarray(values)
+        if values.shape != (size,):
+            raise ValueError(
+                f"log_likelihood with batched=True must return one number per example, shape"
+                f" ({size},); got shape {values.shape}"
+            )
+        return values, model
+
+    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
+        """Ũ on the examples given (a pytree like the data, with any leading length)."""
+        prior = self.log_prior_at(position)
+        size = jax.tree.leaves(batch)[0].shape[0]
+
+        def added(values: Array, whole: Array) -> Array:
+            return jnp.sum(values) if self.tilt is None else sums(values, whole)
+
+        if model is None:
+            # Devices are given arrays; what a position has beside them is the same for all.
+            arrays, rest = eqx.partition((position, self.log_likelihood), eqx.is_array)
+
+            def each(batch: Any, arrays: Any) -> Array:
+                position, likelihood = eqx.combine(arrays, rest)
+                return self.log_likelihoods(likelihood, position, batch, None)[0]
+
+            found = sum_over_examples(each, added, batch, arrays)
+        else:
+            # What a model's state learns of a batch, it learns of the whole.
+            likelihoods, model = self.log_likelihoods(self.log_likelihood, position, batch, model)
+            found = added(likelihoods, likelihoods)
+        scale = self.num_data / size
+        if self.tilt is not None:
+            felt = self.tilt.felt(-scale * found[0], prior)
+            found = leaning(found, self.tilt, felt, size, self.num_data)
+        return -prior - scale * found.astype(prior.dtype), model
+
+
+class Posterior(DataPotential):
+    """A posterior over resident data, estimated from mini-batches."""
+
+    log_prior: Callable[[Any], Any]
+    log_likelihood: Callable[..., Any]
+    data: Any
+    order: WithReplacement | Epochs
+    batched: bool = eqx.field(static=True)
+    model_state: Any = None
+    tilt: Tilt | None = None
+
+    @property
+    def tilts(self) -> bool:
+        """Where batches are independent, and have a spread to see."""
+        return isinstance(self.order, WithReplacement) and self.batch_size > 1
+
+    def tilted(self, by: Tilt) -> "Posterior":
+        """With that tilt."""
+        return replace(self, tilt=by) if self.tilts else self
+
+    @property
+    def num_data(self) -> int:
+        """N."""
+        return self.order.num_data
+
+    @property
+    def batch_size(self) -> int:
+        """The n that :meth:`select` draws; a batch passed by hand may have any size."""
+        return self.order.batch_size
+
+    @property
+    def has_energy(self) -> bool:
+        """Not with a model state: there the likelihood depends on the batches seen."""
+        return self.model_state is None
+
+    def energy(self, position: Any) -> Scalar:
+        """U(θ) over all N examples, a batch at a time."""
+        if not self.has_energy:
+            raise ValueError(
+                "a posterior with a model_state has no full-data energy: its likelihood depends"
+                " on the batches that the model has seen"
+            )
+        prior = self.log_prior_at(position)
+
+        def total_of(examples: Any) -> Array:
+            likelihoods = self.log_likelihoods(self.log_likelihood, position, examples, None)[0]
+            return jnp.sum(likelihoods)
+
+        whole = self.num_data // self.batch_size
+        total = jnp.zeros_like(prior)
+        if whole:
+            split = whole * self.batch_size
+            stacked = jax.tree.map(
+                lambda x: x[:split].reshape(whole, self.batch_size, *x.shape[1:]), self.data
+            )
+            total = total + jnp.sum(jax.lax.map(total_of, stacked)).astype(prior.dtype)
+        if whole * self.batch_size < self.num_data:
+            rest = jax.tree.map(lambda x: x[whole * self.batch_size :], self.data)
+            total = total + total_of(rest).astype(prior.dtype)
+        return -prior - total
+
+    def init_data(self, key: PRNGKey) -> Any:
+        """The order's memory."""
+        return self.order.init(key)
+
+    @property
+    def data_axes(self) -> Any:
+        """The order's."""
+        return self.order.axes
+
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Array]:
+        """The next indices."""
+        return self.order.next(data, key)
+
+    def fetch(self, selection: Any) -> Batch:
+        """The examples at those indices, spread over devices where a mesh says so."""
+        selection = spread_examples(selection)
+        return spread_examples(jax.tree.map(lambda x: x[selection], self.data))
+
+
+def posterior(
+    log_prior: Callable[[Any], Any],
+    log_likelihood: Callable[..., Any],
+    data: Any,
+    batch_size: int,
+    *,
+    batches: Literal["replacement", "epochs"] = "replacement",
+    batched: bool = False,
+    model_state: Any = None,
+) -> Posterior:
+    """A posterior estimated from mini-batches of data that stay on the device.
+
+    For data that do not fit there, see :func:`tacthmc.streamed`.
+
+    Args:
+        log_prior: log p(θ), of the position.
+        log_likelihood: log p(x | θ) of ONE example, as ``log_likelihood(position, example)``.
+        data: any pytree of arrays that share their leading length N.
+        batch_size: n, at most N.
+        batches: "replacement" draws each example independently, as the theory assumes;
+            "epochs" visits every example once per reshuffled epoch (see
+            :class:`tacthmc.batches.Epochs` for what that costs).
+        batched: whether ``log_likelihood`` takes a whole batch and returns one number per
+            example, for models that are written so.
+        model_state: what the model itself carries from batch to batch, such as batch norm's
+            running averages: any pytree of arrays. Then, with ``batched=True``,
+            ``log_likelihood(position, batch, model_state)`` returns the numbers and the new
+            state. Each chain carries its own, and ``run.model_states`` has that of each draw.
+
+    >>> import jax.numpy as jnp
+    >>> data = jnp.arange(10.0)
+    >>> model = posterior(lambda mu: -0.5 * mu**2, lambda mu, x: -0.5 * (x - mu) ** 2, data, 5)
+    >>> float(model.energy(jnp.array(0.0)))
+    142.5
+    >>> value, gradient = model.value_and_grad(jnp.array(0.0), data[:5])
+    >>> float(value), float(gradient)     # 10/5 times the batch's share
+    (30.0, -20.0)
+    """
+    check_functions(log_prior, log_likelihood, batched, model_state)
+    num_data = common_length(data)
+    _check_finite(data)
+    order = make_order(batches, num_data, batch_size)
+    data, model_state = jax.tree.map(jnp.asarray, (data, model_state))
+    return Posterior(
+        log_prior=log_prior,
+        log_likelihood=log_likelihood,
+        data=data,
+        order=order,
+        batched=batched,
+        model_state=model_state,
+    )
+
+
+def check_functions(log_prior: Any, log_likelihood: Any, batched: bool, model_state: Any) -> None:
+    """Refuse what is no function, and a model state where nothing could change it."""
+    for name, function in (("log_prior", log_prior), ("log_likelihood", log_likelihood)):
+        if not callable(function):
+            raise TypeError(f"{name} must be a function; got {function!r}")
+    if model_state is not None and not batched:
+        raise ValueError(
+            "model_state needs batched=True: a model's state changes with whole batches"
+        )
+    for leaf in jax.tree.leaves(model_state):
+        kind = jnp.asarray(leaf).dtype
+        if not any(jnp.issubdtype(kind, k) for k in (jnp.floating, jnp.integer, jnp.bool_)):
+            raise TypeError(f"model_state must have real arrays only; got one of dtype {kind}")
+
+
+def make_order(batches: str, num_data: int, batch_size: int) -> WithReplacement | Epochs:
+    """How batches are drawn, if it can be done."""
+    checks.whole("batch_size", batch_size, 1)
+    if batch_size > num_data:
+        raise ValueError(f"batch_size is {batch_size}, but data has only {num_data} examples")
+    orders = {"replacement": WithReplacement, "epochs": Epochs}
+    if batches not in orders:
+        raise ValueError(f"batches must be 'replacement' or 'epochs'; got {batches!r}")
+    return orders[batches](num_data, batch_size)
+
+
+def common_length(data: Any) -> int:
+    """The number of examples, if the arrays agree on it."""
+    leaves = jax.tree.leaves(data)
+    if not leaves:
+        raise ValueError("data has no arrays; expected a pytree of arrays with N rows each")
+    shapes = [np.shape(leaf) for leaf in leaves]
+    if any(not shape for shape in shapes) or len({shape[0] for shape in shapes}) != 1:
+        raise ValueError(
+            f"data's arrays must share their leading length (the number of examples); got shapes"
+            f" {shapes}"
+        )
+    return shapes[0][0]
+
+
+def _check_finite(data: Any) -> None:
+    for leaf in jax.tree.leaves(data):
+        if jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.inexact):
+            bad = int(np.sum(~np.isfinite(np.asarray(leaf))))
+            if bad:
+                raise ValueError(f"data has {bad} values that are NaN or infinite")
+
+
+def _like(new: Any, old: Any) -> Any:
+    """The new model state, if it has the old one's structure, shapes and dtypes."""
+    kinds = [
+        [(jnp.shape(x), jnp.result_type(x)) for x in jax.tree.leaves(tree)] for tree in (new, old)
+    ]
+    if jax.tree.structure(new) != jax.tree.structure(old) or kinds[0] != kinds[1]:
+        raise ValueError(
+            "log_likelihood must return the new model state in the shape and dtypes of the old"
+            f" one; expected {kinds[1]}, got {kinds[0]}"
+        )
+    return jax.tree.map(jnp.asarray, new)

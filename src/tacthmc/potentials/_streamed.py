@@ -1,0 +1,273 @@
+"""Posteriors of data that do not fit on the device: batches come from a loader."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from mmap import mmap
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tacthmc import _checks as checks
+from tacthmc._typing import Batch, PRNGKey, Scalar
+from tacthmc.compiler._keys import chain_keys, start_keys, step_keys
+from tacthmc.compiler._mesh import spread_examples
+from tacthmc.potentials._batch_noise import Tilt
+from tacthmc.potentials._batches import Epochs, WithReplacement
+from tacthmc.potentials._posterior import DataPotential, check_functions, common_length, make_order
+
+
+class Source:
+    """A loader, compared by identity: one for all chains, or one made for each chain."""
+
+    def __init__(self, loader: Any):
+        """``loader`` is an iterable of batches, or a function of the chain's number."""
+        self.loader = loader
+        self.per_chain = callable(loader) and not hasattr(loader, "__iter__")
+
+    def open(self, chain: int) -> Any:
+        """The iterable of one chain (of all chains, where they share one)."""
+        return self.loader(chain) if self.per_chain else self.loader
+
+
+class StreamedPosterior(DataPotential):
+    """A posterior whose batches the driver feeds in from a loader."""
+
+    log_prior: Callable[[Any], Any]
+    log_likelihood: Callable[..., Any]
+    source: Source | None = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+    batched: bool = eqx.field(static=True)
+    model_state: Any = None
+    tilt: Tilt | None = None
+    independent: bool = eqx.field(static=True, default=False)
+    """Whether batches are known to be drawn with replacement; most loaders go in epochs."""
+
+    @property
+    def tilts(self) -> bool:
+        """Where batches are independent, as for a posterior of resident data."""
+        return self.independent
+
+    def tilted(self, by: Tilt) -> "StreamedPosterior":
+        """With that tilt."""
+        return replace(self, tilt=by) if self.tilts else self
+
+    @property
+    def num_data(self) -> int:
+        """N."""
+        return self.size
+
+    @property
+    def has_energy(self) -> bool:
+        """The data are never all at hand."""
+        return False
+
+    def energy(self, position: Any) -> Scalar:
+        """Not to be had."""
+        raise ValueError(
+            "a streamed posterior has no full-data energy: its data come batch by batch"
+        )
+
+    def init_data(self, key: PRNGKey) -> tuple[()]:
+        """Nothing: the loader remembers where it is."""
+        return ()
+
+    @property
+    def data_axes(self) -> tuple[()]:
+        """Nothing."""
+        return ()
+
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
+        """The batch that was fed in."""
+        if not jax.tree.leaves(data):
+            raise ValueError(
+                "a streamed posterior draws no batches of its own: pass one, or use"
+                " tacthmc.sample, which feeds them in"
+            )
+        return data, data
+
+    def fetch(self, selection: Any) -> Batch:
+        """The same, spread over devices where a mesh says so."""
+        return spread_examples(selection)
+
+
+def streamed(
+    log_prior: Callable[[Any], Any],
+    log_likelihood: Callable[..., Any],
+    loader: Iterable[Any] | Callable[[int], Iterable[Any]],
+    num_data: int,
+    *,
+    batched: bool = False,
+    model_state: Any = None,
+) -> StreamedPosterior:
+    """A posterior whose mini-batches come from a loader, prefetched while chains run.
+
+    Args:
+        log_prior: log p(θ), of the position.
+        log_likelihood: log p(x | θ) of ONE example, as for :func:`tacthmc.posterior`.
+        loader: any iterable of batches (pytrees of arrays that share a leading length, the
+            same for every batch), started again when it ends; a Grain pipeline, a list, a
+            PyTorch DataLoader. All chains then see the same batches: each chain alone is
+            right, but their errors are correlated. A function of the chain's number that
+            returns an iterable gives each chain batches of its own;
+            :class:`tacthmc.potentials.HostBatches` is one.
+        num_data: N, the number of examples that the loader goes through.
+        batched: as for :func:`tacthmc.posterior`.
+        model_state: as for :func:`tacthmc.posterior`.
+
+    A stored run is resumed where the loader was: by ``get_state`` and ``set_state`` where its
+    iterator has them (Grain's has), otherwise by going through the batches already used, which
+    has to give the same ones again.
+
+    >>> import jax, jax.numpy as jnp, numpy as np, tacthmc
+    >>> data = np.random.default_rng(0).normal(1.0, 1.0, 100).astype(np.float32)
+    >>> batches = [data[i : i + 20] for i in range(0, 100, 20)]
+    >>> model = streamed(lambda m: -0.5 * m**2, lambda m, x: -0.5 * (x - m) ** 2, batches, 100)
+    >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(1e-3), model, jnp.zeros(()), 5000, 2)
+    >>> bool(abs(run.draws.mean() - data.sum() / 101) < 0.1)
+    True
+    """
+    check_functions(log_prior, log_likelihood, batched, model_state)
+    checks.whole("num_data", num_data, 1)
+    if not callable(loader) and not hasattr(loader, "__iter__"):
+        raise TypeError(
+            f"loader must be an iterable of batches, or a function of the chain's number that"
+            f" returns one; got {loader!r}"
+        )
+    model_state = jax.tree.map(jnp.asarray, model_state)
+    return StreamedPosterior(
+        log_prior=log_prior,
+        log_likelihood=log_likelihood,
+        source=Source(loader),
+        independent=isinstance(loader, HostBatches)
+        and isinstance(loader.order, WithReplacement)
+        and loader.order.batch_size > 1,
+        size=num_data,
+        batched=batched,
+        model_state=model_state,
+    )
+
+
+class HostBatches:
+    """Batches of arrays that stay on the host (memory-mapped files, say), chain by chain.
+
+    The indices are those that :func:`tacthmc.posterior` draws under the same key, so that
+    ``sample(key, …)`` gives the same draws with either.
+
+    >>> import jax, numpy as np, tacthmc
+    >>> data = np.arange(10)
+    >>> loader = HostBatches(data, 4, jax.random.key(0))
+    >>> batches = iter(loader(0))          # chain 0's
+    >>> next(batches).shape
+    (4,)
+    """
+
+    BLOCK = 256
+
+    def __init__(
+        self,
+        data: Any,
+        batch_size: int,
+        key: PRNGKey,
+        batches: Literal["replacement", "epochs"] = "replacement",
+    ):
+        """``data`` is a pytree of array-likes that take an array of indices."""
+        num_data = common_length(data)
+        self.data = data
+        self.order = make_order(batches, num_data, batch_size)
+        self.key_data = np.asarray(jax.random.key_data(key))
+        self.key_impl = str(jax.random.key_impl(key))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Memory-mapped files are kept as files, not as what is in them."""
+        return {**vars(self), "data": jax.tree.map(_as_file, self.data)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Open the files again."""
+        vars(self).update(state)
+        self.data = jax.tree.map(
+            lambda x: x.open() if isinstance(x, _File) else x,
+            state["data"],
+            is_leaf=lambda x: isinstance(x, _File),
+        )
+
+    def __call__(self, chain: int) -> "ChainBatches":
+        """The batches of one chain, without end."""
+        return ChainBatches(self, chain)
+
+
+class _File(NamedTuple):
+    """Where a memory-mapped array lies."""
+
+    name: str
+    dtype: Any
+    offset: int
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+
+    def open(self) -> np.memmap:
+        """Map it again."""
+        return np.memmap(self.name, self.dtype, "r", self.offset, self.shape, self.order)
+
+
+def _as_file(leaf: Any) -> Any:
+    # Only an array that is a whole map: a view of one does not know where it begins.
+    if not isinstance(leaf, np.memmap) or not isinstance(leaf.base, mmap):
+        return leaf
+    order = "C" if leaf.flags.c_contiguous else "F"
+    return _File(str(leaf.filename), leaf.dtype, leaf.offset, leaf.shape, order)
+
+
+class ChainBatches:
+    """One chain's batches of a :class:`HostBatches`."""
+
+    def __init__(self, whole: HostBatches, chain: int):
+        self._whole = whole
+        key = jax.random.wrap_key_data(jnp.asarray(whole.key_data), impl=whole.key_impl)
+        start, self._steps = chain_keys(key, chain)
+        self._memory = whole.order.init(start_keys(start)[1])
+        self._begun, self._taken = 0, 0
+        self._indices = np.zeros((0, whole.order.batch_size), int)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def _advance(self) -> None:
+        self._begun += len(self._indices)
+        self._memory, indices = _index_block(
+            self._whole.order,
+            self._memory,
+            self._steps,
+            jnp.asarray(self._begun),
+            self._whole.BLOCK,
+        )
+        self._indices = np.asarray(indices)
+
+    def __next__(self) -> Any:
+        while self._taken >= self._begun + len(self._indices):
+            self._advance()
+        chosen = self._indices[self._taken - self._begun]
+        self._taken += 1
+        return jax.tree.map(lambda x: np.asarray(x[chosen]), self._whole.data)
+
+    def get_state(self) -> dict[str, int]:
+        """How many batches were taken."""
+        return {"taken": self._taken}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        """Go on after so many batches; only the indices are made again, no data are read."""
+        if state["taken"] < self._taken:
+            raise ValueError(f"cannot go back from batch {self._taken} to {state['taken']}")
+        self._taken = state["taken"]
+
+
+@eqx.filter_jit
+def _index_block(
+    order: WithReplacement | Epochs, memory: Any, steps: PRNGKey, begin: Any, count: int
+) -> tuple[Any, Any]:
+    def one(memory: Any, step: Any) -> tuple[Any, Any]:
+        return order.next(memory, step_keys(steps, step)[1])
+
+    return jax.lax.scan(one, memory, begin + jnp.arange(count))

@@ -1,0 +1,58 @@
+"""The prediction of a finished run, or of one on disk."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tacthmc import _checks as checks
+from tacthmc.potentials._subset import PartPotential
+from tacthmc.predict._classifier import Logits, logits_of
+from tacthmc.predict._predictive import Predictive
+from tacthmc.run._result import Run
+
+
+def over_run(
+    run: Run,
+    logits: Logits,
+    inputs: Any,
+    *,
+    per_chain: bool = False,
+    batch_size: int | None = None,
+    together: int | None = None,
+    block: int = 64,
+) -> Predictive:
+    """A run's draws, all chains' and with their weights, averaged into predictions.
+
+    Draws are read in blocks: those of a run on disk (:func:`tacthmc.load`) are never all in
+    memory.
+
+    Args:
+        run: the run.
+        logits: as of :class:`tacthmc.predict.Predictive`.
+        inputs: n inputs.
+        per_chain: whether ``chains`` of the result has each chain's own prediction.
+        batch_size: how many inputs at a time; by default 500 on a CPU and 1,000 on a GPU.
+        together: how many draws at a time; by default one on a CPU and 32 on a GPU.
+        block: how many draws are read at a time.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> target = tacthmc.potential(lambda w: 0.5 * jnp.sum(w**2))
+    >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sghmc(0.1), target, jnp.zeros(2), 2_000, 3)
+    >>> found = over_run(run, lambda w, x: x[:, None] * w, jnp.arange(3.0), per_chain=True)
+    >>> found.prediction.probabilities[0].tolist(), len(found.chains)
+    ([0.5, 0.5], 3)
+    """
+    checks.instance("run", run, Run, "a run, from tacthmc.sample or tacthmc.load")
+    function = logits_of(logits)
+    if run.program_is_known and isinstance(run.potential, PartPotential):
+        function = _of_the_whole(run, function)
+    predictive = Predictive(
+        function, inputs, per_chain=per_chain, batch_size=batch_size, together=together
+    )
+    for chain, kept, weights in run.blocks(block):
+        predictive.add(kept.position, weights=weights, states=kept.model, chain=chain)
+    return predictive
+
+
+def _of_the_whole(run: Run, logits: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function of the sampled part alone."""
+    return lambda draw, *rest: logits(run.whole(draw), *rest)

@@ -1,0 +1,38 @@
+r"""How unsure a prediction is, and which part of that the draws disagree about.
+
+With p_k the probabilities under draw k and p̄ their mean, the entropy of the prediction divides
+into what every draw is unsure of and what they differ in:
+
+.. math:: H(\bar p) = \langle H(p_k)\rangle + I, \qquad H(p) = -\sum_c p_c \log p_c
+
+I is the mutual information of label and parameters. Noise in the data goes into the first part;
+I shrinks as data determine the parameters, and is large where there were none.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from tacthmc.predict._labelled import as_rows
+
+
+def entropy(probabilities: Any) -> Float[np.ndarray, " n"]:
+    """H(p) of each row, in nats.
+
+    >>> entropy([[0.5, 0.5], [1.0, 0.0]]).round(4).tolist()
+    [0.6931, 0.0]
+    """
+    rows = as_rows(probabilities)
+    return -np.sum(rows * np.log(np.where(rows > 0, rows, 1.0)), axis=1) + 0.0
+
+
+def mutual_information(
+    probabilities: Any, expected_entropy: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """H(p̄) − ⟨H(p_k)⟩ of each row, in nats: at least 0, and 0 where all draws agree.
+
+    >>> mutual_information([[0.5, 0.5]], np.array([0.0])).round(4).tolist()
+    [0.6931]
+    """
+    return np.maximum(entropy(probabilities) - np.asarray(expected_entropy, float), 0.0)

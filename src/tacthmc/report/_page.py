@@ -1,0 +1,268 @@
+"""One self-contained HTML file: verdict, tables and interactive pictures of one run or several."""
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacthmc.report._figures import all_plots, comparison
+from tacthmc.report._shown import Shown, Truth, settings
+from tacthmc.report._svg import Plot
+from tacthmc.report._verdict import Finding, headline, verdict
+from tacthmc.run._result import Run
+from tacthmc.store._folder import now, versions
+
+MARKS = {"good": "✓ good", "look": "! look", "bad": "✗ bad"}
+
+
+def write_report(
+    runs: Run | Mapping[str, Run],
+    path: str | Path,
+    *,
+    title: str | None = None,
+    parameters: Sequence[str] | None = None,
+    truth: Mapping[str, Truth] | None = None,
+) -> Path:
+    """Write the report of a run, or of several side by side, to one HTML file.
+
+    Args:
+        runs: a run, or several by name; the first of several is compared with the others.
+        path: where to write; a folder that exists gets a ``report.html``.
+        title: the page's title.
+        parameters: the scalars to show, by the names in the summary; the first four by default.
+        truth: densities that are known, by parameter, to draw over the marginals.
+
+    The file needs no network and nothing beside it. What is too much to look at is thinned,
+    and the page says so.
+
+    >>> import jax, jax.numpy as jnp, tacthmc, tempfile
+    >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), target, jnp.zeros(2), 10_000, 4)
+    >>> write_report(run, tempfile.mkdtemp()).name
+    'report.html'
+    """
+    named = {"": runs} if isinstance(runs, Run) else dict(runs)
+    if not named:
+        raise ValueError("runs must name at least one run; got none")
+    path = Path(path)
+    if path.is_dir():
+        path = path / "report.html"
+    shown = [Shown(name, run, parameters, dict(truth or {})) for name, run in named.items()]
+    title = title or _title(shown)
+    text = _page(title, shown)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+    return path
+
+
+def _title(shown: list[Shown]) -> str:
+    if len(shown) > 1:
+        return " · ".join(s.name for s in shown)
+    path = shown[0].run.path
+    return "A run of tacthmc" if path is None else f"Run {path.name}"
+
+
+def _page(title: str, shown: list[Shown]) -> str:
+    here = files("tacthmc.report")
+    css, js = ((here / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    body = _several(shown) if len(shown) > 1 else _one(shown[0], "")
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{_text(title)}</title>",
+            '<link rel="icon" href="data:,">',
+            f"<style>{css}</style>",
+            f"<script>{_plotly()}</script>",
+            "</head>",
+            "<body>",
+            f"<header><h1>{_text(title)}</h1>",
+            f'<p class="faint">{_text(_what(shown))}</p></header>',
+            f"<main>{body}</main>",
+            f"<footer>Made by tacthmc {_text(versions().get('tacthmc', ''))}, {now()}.</footer>",
+            f"<script>{js}</script>",
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ImportError("the report needs Plotly: pip install plotly") from error
+    # Inside a page the script must not end early.
+    return get_plotlyjs().replace("</script>", "<\\/script>")
+
+
+def _what(shown: list[Shown]) -> str:
+    if len(shown) > 1:
+        return f"{len(shown)} runs side by side."
+    return shown[0].summary.title + "."
+
+
+def _one(shown: Shown, prefix: str) -> str:
+    findings = verdict(shown)
+    plots = all_plots(shown)
+    parts = [
+        _headline(headline(findings)),
+        "<h3>In plain words</h3>",
+        _findings(findings),
+        "<h3>Parameters</h3>",
+        f'<p class="faint">{_text(shown.which)}.</p>',
+        _parameters(shown),
+        *(_figure(plot, prefix) for plot in plots),
+        "" if plots else '<p class="faint">There is nothing to show yet.</p>',
+        "<h3>What ran, on what</h3>",
+        _facts(shown),
+    ]
+    return "\n".join(parts)
+
+
+def _several(shown: list[Shown]) -> str:
+    links = "".join(f'<a href="#run{i}">{_text(s.name)}</a>' for i, s in enumerate(shown))
+    parts = [f"<nav>{links}</nav>", _compared(shown)]
+    side_by_side = comparison(shown)
+    if side_by_side is not None:
+        parts.append(_figure(side_by_side, "all-"))
+    for i, one in enumerate(shown):
+        parts += [
+            f'<section id="run{i}"><h2>{_text(one.name)}</h2>',
+            f'<p class="faint">{_text(one.summary.title)}.</p>',
+            _one(one, f"run{i}-"),
+            "</section>",
+        ]
+    return "\n".join(parts)
+
+
+def _compared(shown: list[Shown]) -> str:
+    head = (
+        "",
+        "verdict",
+        "R-hat",
+        "effective draws",
+        "per 10⁶ gradients",
+        "modes seen by every chain",
+        "round trips",
+    )
+    rows = []
+    for one in shown:
+        parameter = one.first
+        gradients = one.run.num_steps * one.run.num_chains
+        seen = ""
+        if one.modes is not None and one.mode_of is not None:
+            least = min(len(np.unique(chain)) for chain in one.mode_of)
+            seen = f"{least} of {len(one.modes.shares)}"
+        rows.append(
+            (
+                one.name,
+                headline(verdict(one)).title,
+                f"{parameter.rhat:.3f}",
+                f"{parameter.ess:,.0f}",
+                f"{1e6 * parameter.ess / gradients:,.1f}" if gradients else "",
+                seen,
+                f"{np.mean(one.summary.round_trips):,.0f}" if one.run.tempered else "",
+            )
+        )
+    names = ", ".join(dict.fromkeys(one.names[0] for one in shown))
+    note = f'<p class="note">R-hat and effective draws are those of {_text(names)}.</p>'
+    return _table(head, rows) + note
+
+
+def _headline(finding: Finding) -> str:
+    return (
+        f'<div class="headline {finding.level}">'
+        f'<strong class="mark">{_text(finding.title)}</strong><br>{_text(finding.text)}</div>'
+    )
+
+
+def _findings(findings: list[Finding]) -> str:
+    items = []
+    for finding in findings:
+        advice = ""
+        if finding.suggestion:
+            advice = f'<span class="advice">→ {_text(finding.suggestion)}</span>'
+        items.append(
+            f'<li class="{finding.level}"><b><span class="mark">{MARKS[finding.level]}</span>'
+            f" · {_text(finding.title)}</b>{_text(finding.text)}{advice}</li>"
+        )
+    return f'<ul class="findings">{"".join(items)}</ul>'
+
+
+def _parameters(shown: Shown) -> str:
+    rows = [
+        (p.name, f"{p.mean:.4g}", f"{p.sd:.4g}", f"{p.ess:,.0f}", f"{p.rhat:.3f}")
+        for p in shown.parameters
+    ]
+    table = _table(("", "mean", "sd", "ESS", "R-hat"), rows)
+    hidden = shown.summary.num_parameters - len(rows)
+    return table + (f'<p class="note">… and {hidden:,} more parameters.</p>' if hidden > 0 else "")
+
+
+def _facts(shown: Shown) -> str:
+    run = shown.run
+    config: Mapping[str, Any] = run.config or {}
+    facts = [
+        ("steps a chain", f"{run.num_steps:,}, of which {run.num_warmup:,} warm-up"),
+        ("chains", f"{run.num_chains}"),
+        ("draws a chain", _counts(run.counts)),
+        ("time", f"{run.seconds:,.1f} s, and {run.compile_seconds:.1f} s compiling"),
+        ("begun", str(config.get("created", ""))),
+        ("device", str(config.get("device", ""))),
+        ("versions", ", ".join(f"{k} {v}" for k, v in config.get("versions", {}).items())),
+        ("random key", " ".join(str(k) for k in np.ravel(config.get("key", "")))),
+    ]
+    if run.program_is_known:
+        facts.append(("target", type(run.potential).__name__))
+        facts.append(("sampler", type(run.sampler).__name__))
+        names = getattr(run.sampler, "__dataclass_fields__", {})
+        facts += [(f"· {name}", settings(getattr(run.sampler, name, None))) for name in names]
+        if any(s is not run.sampler for s in run.samplers):
+            facts.append(("·", "each chain has its own numbers; those of the first are shown"))
+    rows = [(name, value) for name, value in facts if value and value != "None"]
+    return _table((), rows, "facts")
+
+
+def _counts(counts: np.ndarray) -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
+    top = ""
+    if head:
+        top = "<thead><tr>" + "".join(f"<th>{_text(c)}</th>" for c in head) + "</tr></thead>"
+    lines = ("<tr>" + "".join(f"<td>{_text(c)}</td>" for c in row) + "</tr>" for row in rows)
+    body = "".join(lines)
+    return f'<div class="scroll"><table class="{kind}">{top}<tbody>{body}</tbody></table></div>'
+
+
+def _figure(plot: Plot, prefix: str) -> str:
+    key = prefix + plot.key
+    # "<" is escaped so that no name of a parameter can end the element.
+    spec = json.dumps(
+        {"data": plot.data, "layout": {**plot.layout, "height": plot.height}},
+        separators=(",", ":"),
+        ensure_ascii=False,
+    ).replace("<", "\\u003c")
+    note = f'<p class="note">{_text(plot.note)}</p>' if plot.note else ""
+    return (
+        f"<figure><h3>{_text(plot.title)}</h3><figcaption>{_text(plot.caption)}</figcaption>{note}"
+        f'<div class="plot" id="{key}" style="height:{plot.height}px"></div>'
+        f'<script type="application/json" id="{key}-data">{spec}</script></figure>'
+    )
+
+
+def _text(text: str) -> str:
+    return html.escape(str(text))

@@ -1,0 +1,199 @@
+"""From a loader to the device: the batches of one chunk, got ready while the last one runs."""
+
+import base64
+import pickle
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from tacthmc.compiler._mesh import BATCH, CHAINS, axis, held_chains
+from tacthmc.potentials._streamed import Source
+
+# The batches of a chunk are held twice: in use, and being made ready.
+FEED_BYTES = 1 << 27
+
+
+class Feed(NamedTuple):
+    """A chunk's batches on the device, and where the loaders then stand."""
+
+    batches: Any
+    places: list[Any]
+
+
+class Stream:
+    """One loader's batches without end, and the place in it."""
+
+    def __init__(self, loader: Any, place: Any = None):
+        """``place`` is what :meth:`place` gave, to go on from there."""
+        self._loader, self._iterator = loader, iter(loader)
+        self._taken = 0
+        self._shapes: Any = None
+        if place is None:
+            return
+        if place["state"] is not None and hasattr(self._iterator, "set_state"):
+            self._iterator.set_state(_decoded(place["state"]))
+            self._taken = place["taken"]
+        else:
+            for _ in range(place["taken"]):
+                self._next()
+
+    def place(self) -> dict[str, Any]:
+        """Where the loader stands, as JSON can hold it."""
+        state = None
+        if hasattr(self._iterator, "get_state") and hasattr(self._iterator, "set_state"):
+            state = _encoded(self._iterator.get_state())
+        return {"taken": self._taken, "state": state}
+
+    def _next(self) -> Any:
+        try:
+            batch = next(self._iterator)
+        except StopIteration:
+            again = iter(self._loader)
+            if again is self._iterator:
+                raise ValueError(
+                    f"the loader ended after {self._taken} batches and cannot be started again:"
+                    " give an iterable (not a generator), or one that repeats"
+                ) from None
+            self._iterator = again
+            try:
+                batch = next(self._iterator)
+            except StopIteration:
+                raise ValueError("the loader has no batches") from None
+        self._taken += 1
+        return batch
+
+    def take(self) -> Any:
+        """The next batch, of NumPy arrays, checked against the first one's shape."""
+        batch = jax.tree.map(np.asarray, self._next())
+        lengths = {x.shape[:1] for x in jax.tree.leaves(batch)}
+        if len(lengths) != 1 or lengths in ({()}, {(0,)}):
+            raise ValueError(
+                "a batch of the loader must be a pytree of arrays that share their leading length"
+                f" (the number of examples); got shapes {[x.shape for x in jax.tree.leaves(batch)]}"
+            )
+        shapes = jax.tree.map(lambda x: (x.shape, x.dtype), batch)
+        if self._shapes is None:
+            self._shapes = shapes
+        elif shapes != self._shapes:
+            raise ValueError(
+                f"batch {self._taken} of the loader is {shapes}, the first was {self._shapes}:"
+                " all batches must be alike (drop or fill a last partial one)"
+            )
+        return batch
+
+
+class Feeder:
+    """Makes the batches of the next chunk ready in a thread of its own."""
+
+    def __init__(
+        self,
+        source: Source,
+        num_chains: int,
+        keep_every: int,
+        mesh: Mesh | None,
+        places: list[Any] | None,
+    ):
+        """``places`` are those of a checkpoint."""
+        self.per_chain, self._num_chains = source.per_chain, num_chains
+        self._keep_every, self._mesh = keep_every, mesh
+        self._held = held_chains(mesh, num_chains) if source.per_chain else np.arange(1)
+        # A chain held by another process has no stream here; its place is that process's to say.
+        places = places or [None] * (num_chains if source.per_chain else 1)
+        self.places = places
+        self._streams = {int(c): Stream(source.open(int(c)), places[c]) for c in self._held}
+        # The first batches are looked at before the run, and used in it.
+        self._ahead = {c: stream.take() for c, stream in self._streams.items()}
+        self.example = next(iter(self._ahead.values()))
+        # Whether floats are double is a thread's own setting.
+        self._x64 = jnp.result_type(float) == jnp.float64
+        self._thread = ThreadPoolExecutor(1, "tacthmc-feed")
+        self._ready: Future[Feed] | None = None
+
+    @property
+    def bytes_per_interval(self) -> int:
+        """What one interval's batches take."""
+        chains = self._num_chains if self.per_chain else 1
+        return chains * self._keep_every * sum(x.nbytes for x in jax.tree.leaves(self.example))
+
+    @property
+    def batch_size(self) -> int:
+        """The examples in a batch."""
+        return len(jax.tree.leaves(self.example)[0])
+
+    def blank(self, rows: int) -> Any:
+        """Batches of zeros, to compile with."""
+        blank = jax.tree.map(
+            lambda x: np.zeros((rows, self._keep_every, *x.shape), x.dtype), self.example
+        )
+        return self._placed(dict.fromkeys(self._streams, blank))
+
+    def prepare(self, count: int, rows: int) -> None:
+        """Begin to make ``count`` intervals' batches ready."""
+        if count:
+            self._ready = self._thread.submit(self._made, count, rows)
+
+    def get(self) -> Feed:
+        """What was being made ready."""
+        assert self._ready is not None
+        return self._ready.result()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def _made(self, count: int, rows: int) -> Feed:
+        with jax.enable_x64(self._x64):
+            return self._gathered(count, rows)
+
+    def _gathered(self, count: int, rows: int) -> Feed:
+        places = list(self.places)
+        stacks = {}
+        for chain, stream in self._streams.items():
+            stack = jax.tree.map(
+                lambda x: np.zeros((rows * self._keep_every, *x.shape), x.dtype), self.example
+            )
+            for k in range(count * self._keep_every):
+                batch = self._ahead.pop(chain, None)
+                batch = stream.take() if batch is None else batch
+                jax.tree.map(lambda s, x, k=k: s.__setitem__(k, x), stack, batch)
+            places[chain] = stream.place()
+            stacks[chain] = jax.tree.map(
+                lambda s: s.reshape(rows, self._keep_every, *s.shape[1:]), stack
+            )
+        self.places = places
+        return Feed(self._placed(stacks), places)
+
+    def _placed(self, stacks: dict[int, Any]) -> Any:
+        if not self.per_chain:
+            spec = PartitionSpec(None, None, axis(self._mesh, BATCH))
+            return jax.tree.map(lambda x: self._put(x.shape, spec, lambda i: x[i]), stacks[0])
+        spec = PartitionSpec(axis(self._mesh, CHAINS), None, None, axis(self._mesh, BATCH))
+
+        def put(*leaves: np.ndarray) -> jax.Array:
+            by_chain = dict(zip(stacks, leaves, strict=True))
+
+            def part(index: tuple[slice, ...]) -> np.ndarray:
+                chains = range(*index[0].indices(self._num_chains))
+                return np.stack([by_chain[c][index[1:]] for c in chains])
+
+            return self._put((self._num_chains, *leaves[0].shape), spec, part)
+
+        return jax.tree.map(put, *stacks.values())
+
+    def _put(self, shape: tuple[int, ...], spec: PartitionSpec, part: Any) -> jax.Array:
+        if self._mesh is None:
+            return jax.device_put(part((slice(None),) * len(shape)))
+        return jax.make_array_from_callback(shape, NamedSharding(self._mesh, spec), part)
+
+
+def _encoded(state: Any) -> str:
+    # JSON alone would turn tuples into lists and numbers that are keys into strings.
+    return base64.b64encode(pickle.dumps(state)).decode()
+
+
+def _decoded(state: str) -> Any:
+    return pickle.loads(base64.b64decode(state))

@@ -1,0 +1,199 @@
+"""Where a run's draws are: in memory or on disk, read in the same way."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+
+import jax
+import numpy as np
+
+from tacthmc.run._chunk import Kept, Row
+from tacthmc.store._folder import Folder
+
+STATISTICS = (
+    "energy",
+    "kinetic_temperature",
+    "thermostat",
+    "xi",
+    "temperature",
+    "lambda",
+    "xi_kinetic_temperature",
+    "xi_thermostat",
+    "step",
+)
+
+ENERGIES = ("full_energy", "tempered_energy")
+"""What is kept of a draw's energies where weights need them."""
+
+
+def columns_of(rows: Row) -> dict[str, np.ndarray]:
+    """A chunk's rows as named columns, each (chain, row)."""
+    columns = {n: np.asarray(v) for n, v in rows._asdict().items() if v is not None}
+    if "temperature" in columns:
+        columns["lambda"] = 1 / columns["temperature"]
+    return columns
+
+
+class Record(ABC):
+    """Draws and trace of a run, however they are kept."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> np.ndarray:
+        """How many draws each chain has."""
+
+    @property
+    @abstractmethod
+    def trace(self) -> Mapping[str, np.ndarray]:
+        """Columns of statistics, each (chain, row)."""
+
+    @abstractmethod
+    def kept(self, chain: int, begin: int, end: int) -> Kept:
+        """A chain's draws from ``begin`` to ``end``, each leaf with a leading draw axis."""
+
+    @abstractmethod
+    def stat(self, name: str, chain: int) -> np.ndarray:
+        """A statistic of all draws of a chain."""
+
+    @abstractmethod
+    def scalar(self, leaf: int, index: tuple[int, ...], chain: int, end: int) -> np.ndarray:
+        """One scalar of the position in a chain's first ``end`` draws."""
+
+    @property
+    @abstractmethod
+    def stat_names(self) -> list[str]:
+        """The statistics that there are."""
+
+
+class MemoryRecord(Record):
+    """A run kept in memory, chunk by chunk."""
+
+    def __init__(self, num_chains: int):
+        """Nothing yet."""
+        self._pieces: list[list[Kept]] = [[] for _ in range(num_chains)]
+        self._columns: list[dict[str, np.ndarray]] = []
+        self._trace: dict[str, np.ndarray] = {}
+        self._counts = np.zeros(num_chains, int)
+
+    def append(self, columns: dict[str, np.ndarray], kept: list[Kept]) -> None:
+        """Take in a chunk."""
+        for pieces, piece in zip(self._pieces, kept, strict=True):
+            pieces.append(piece)
+        self._columns.append(columns)
+        self._counts = self._counts + columns["keep"].sum(axis=1)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many draws each chain has."""
+        return self._counts
+
+    @property
+    def trace(self) -> Mapping[str, np.ndarray]:
+        """Columns of statistics, each (chain, row)."""
+        if self._columns:
+            parts = [*([self._trace] if self._trace else []), *self._columns]
+            self._trace = {n: np.concatenate([p[n] for p in parts], axis=1) for n in parts[0]}
+            self._columns = []
+        return self._trace
+
+    def _whole(self, chain: int) -> Kept:
+        pieces = self._pieces[chain]
+        if len(pieces) > 1:
+            pieces[:] = [jax.tree.map(lambda *p: np.concatenate(p), *pieces)]
+        return pieces[0]
+
+    def kept(self, chain: int, begin: int, end: int) -> Kept:
+        """A chain's draws."""
+        return jax.tree.map(lambda x: x[begin:end], self._whole(chain))
+
+    def stat(self, name: str, chain: int) -> np.ndarray:
+        """A statistic of all draws of a chain."""
+        if name in ENERGIES:
+            return np.asarray(getattr(self._whole(chain), name))
+        return self.trace[name][chain][self.trace["keep"][chain]]
+
+    def scalar(self, leaf: int, index: tuple[int, ...], chain: int, end: int) -> np.ndarray:
+        """One scalar of the position."""
+        return jax.tree.leaves(self._whole(chain).position)[leaf][:end][(slice(None), *index)]
+
+    @property
+    def stat_names(self) -> list[str]:
+        """The statistics that there are."""
+        names = [n for n in STATISTICS if n in self.trace]
+        return [*names, *self._whole(0).energies]
+
+
+class _Columns(Mapping[str, np.ndarray]):
+    """The trace of a stored run: a column is read when it is asked for."""
+
+    def __init__(self, folder: Folder, rows: int):
+        self._folder, self._rows = folder, rows
+        self._names = [s.name for s in folder.specs.values() if s.group == "trace"]
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._folder.read(f"trace/{name}", np.s_[:, : self._rows])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class StoredRecord(Record):
+    """A run on disk, read as it is asked for."""
+
+    def __init__(self, folder: Folder, like: Kept):
+        """``like`` has the structure of one draw."""
+        self._folder = folder
+        status = folder.status
+        self._counts = np.array(status.get("counts", [0] * folder.config["num_chains"]), int)
+        self._trace = _Columns(folder, status.get("rows", 0))
+        self._structure = jax.tree.structure((like.position, like.model))
+        self._paths = [
+            path
+            for group in ("posterior", "model_state")
+            for path, spec in folder.specs.items()
+            if spec.group == group and spec.name not in ("chain", "draw")
+        ]
+        self._energies = [n for n in ENERGIES if f"sample_stats/{n}" in folder.specs]
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many draws each chain has."""
+        return self._counts
+
+    @property
+    def trace(self) -> Mapping[str, np.ndarray]:
+        """Columns of statistics, read when asked for."""
+        return self._trace
+
+    def kept(self, chain: int, begin: int, end: int) -> Kept:
+        """A chain's draws."""
+        end = max(begin, min(end, int(self._counts[chain])))
+        where = np.s_[chain, begin:end]
+        leaves = [self._folder.read(path, where) for path in self._paths]
+        position, model = jax.tree.unflatten(self._structure, leaves)
+        found = {n: self._folder.read(f"sample_stats/{n}", where) for n in self._energies}
+        return Kept(position, model, found.get("full_energy"), found.get("tempered_energy"))
+
+    def stat(self, name: str, chain: int) -> np.ndarray:
+        """A statistic of all draws of a chain."""
+        return self._folder.read(f"sample_stats/{name}", np.s_[chain, : int(self._counts[chain])])
+
+    def scalar(self, leaf: int, index: tuple[int, ...], chain: int, end: int) -> np.ndarray:
+        """One scalar of the position, read in blocks so that a whole leaf is never in memory."""
+        path = self._paths[leaf]
+        step = 256
+        parts = [
+            self._folder.read(path, (chain, slice(b, min(b + step, end)), *index))
+            for b in range(0, end, step)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    @property
+    def stat_names(self) -> list[str]:
+        """The statistics that there are."""
+        names = [s.name for s in self._folder.specs.values() if s.group == "sample_stats"]
+        return [n for n in (*STATISTICS, *ENERGIES) if n in names]

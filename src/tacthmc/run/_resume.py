@@ -1,0 +1,338 @@
+"""``resume`` and ``load``: a run's folder, gone on with or read."""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from tacthmc import _checks as checks
+from tacthmc.compiler._cpu_devices import mesh_of_cores
+from tacthmc.compiler._hosts import OtherProcessError, together
+from tacthmc.compiler._keys import chain_keys
+from tacthmc.compiler._mesh import BATCH, check_batch, checked_mesh, place
+from tacthmc.dynamics._sampler import Sampler
+from tacthmc.potentials._base import Potential
+from tacthmc.potentials._subset import PartPotential
+from tacthmc.run._arguments import check_callbacks, check_checkpoints, check_progress, one_sampler
+from tacthmc.run._chains import start_chains, unstacked
+from tacthmc.run._chunk import Chain, Shape
+from tacthmc.run._failure import Failure
+from tacthmc.run._feed import Feeder
+from tacthmc.run._plan import Callback, Plan, batch_size, without_source
+from tacthmc.run._result import Run
+from tacthmc.run._session import recorded, restored, stored_record
+from tacthmc.run._writer import check_end
+from tacthmc.store._checkpoint import Checkpoints
+from tacthmc.store._errors import StoreError
+from tacthmc.store._folder import Folder, device_name, versions
+from tacthmc.store._pickles import read_program, read_structure
+
+
+class OtherVersionWarning(UserWarning):
+    """A run goes on with other versions or devices than before: numbers may differ in rounding."""
+
+
+def resume(
+    path: str | Path,
+    *,
+    num_steps: int | None = None,
+    sampler: Sampler | Sequence[Sampler] | None = None,
+    potential: Potential | None = None,
+    checkpoint_seconds: float | None = None,
+    checkpoint_steps: int | None = None,
+    mesh: Mesh | None = None,
+    progress: bool | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Run:
+    """Go on with a stored run that was killed, interrupted, or is to be longer.
+
+    On the same device and versions the draws are those of a run that was never interrupted,
+    bit for bit. The newest checkpoint that is sound is used; newer ones that are not are moved
+    to ``damaged`` in the run's folder.
+
+    Args:
+        path: the run's folder. Resuming runs code from it: only resume what you trust.
+        num_steps: steps per chain in all, to make a finished run longer.
+        sampler: as it was, where the folder alone could not keep it.
+        potential: as it was, where the folder alone could not keep it; where a part was
+            sampled, ``tacthmc.potentials.subset(potential, init, sampled)[0]``.
+        checkpoint_seconds: as for :func:`tacthmc.sample`; as it was by default.
+        checkpoint_steps: as for :func:`tacthmc.sample`; as it was by default.
+        mesh: as for :func:`tacthmc.sample`; may differ from before.
+        progress: as for :func:`tacthmc.sample`.
+        callbacks: as for :func:`tacthmc.sample`.
+
+    >>> import jax, jax.numpy as jnp, tacthmc, tempfile
+    >>> folder = tempfile.mkdtemp() + "/run"
+    >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), target, jnp.zeros(2), 1_000,
+    ...                      store=folder, num_warmup=0)
+    >>> resume(folder, num_steps=2_000).draws.shape
+    (1, 40, 2)
+    """
+    check_progress(progress)
+    check_callbacks(callbacks)
+    folder = together(lambda: Folder.open(path, write=True, process=jax.process_index()))
+    try:
+        with jax.enable_x64(folder.config["x64"]):
+            plan, potential = _resumed_plan(folder, sampler, potential, num_steps, mesh)
+            plan = replace(
+                plan,
+                checkpoint_seconds=_or(checkpoint_seconds, folder.config["checkpoint_seconds"]),
+                checkpoint_steps=_or(checkpoint_steps, folder.config["checkpoint_steps"]),
+                progress=progress,
+                callbacks=tuple(callbacks),
+            )
+            check_checkpoints(plan.checkpoint_seconds, plan.checkpoint_steps, plan.keep_every)
+            return _resumed(folder, plan, potential)
+    finally:
+        folder.close()
+
+
+def _resumed(folder: Folder, plan: Plan, potential: Potential) -> Run:
+    chains, notes = _newest(folder, plan)
+    failures = [Failure.from_json(fields) for fields in notes["failures"]]
+    if failures:
+        raise ValueError(
+            f"the run in {folder.path} cannot go on: {failures[0]} Read what it has with"
+            f" tacthmc.load({str(folder.path)!r})."
+        )
+    if notes["done"] >= plan.intervals:
+        return _loaded(folder, lambda: (plan.sampler, potential))
+    feeder = None
+    if plan.source is not None:
+        source, places = plan.source, notes["places"]
+        feeder = together(
+            lambda: Feeder(source, plan.num_chains, plan.keep_every, plan.mesh, places)
+        )
+    check_batch(plan.mesh, feeder.batch_size if feeder else batch_size(plan.potential))
+    same = _told(folder, notes, plan)
+    if plan.num_steps != folder.config["num_steps"]:
+        folder.config["num_steps"] = plan.num_steps
+        together(folder.seal)
+    numbers = jnp.arange(plan.num_chains)
+    keys = jax.vmap(chain_keys, in_axes=(None, 0))(_key(folder.config), numbers)[1]
+    keys = place(plan.mesh, keys, plan.spmd)
+    return recorded(plan, potential, folder, keys, chains, feeder, notes, same=same)
+
+
+def _or(given: Any, before: Any) -> Any:
+    return before if given is None else given
+
+
+def _key(config: dict[str, Any]) -> Any:
+    data = np.array(config["key"], np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(data), impl=config["key_impl"])
+
+
+def _resumed_plan(
+    folder: Folder,
+    sampler: Sampler | Sequence[Sampler] | None,
+    potential: Potential | None,
+    num_steps: int | None,
+    mesh: Mesh | None,
+) -> tuple[Plan, Potential]:
+    """The plan that the folder tells of, with what is given anew, checked against it."""
+    config = folder.config
+    total = _or(num_steps, config["num_steps"])
+    checks.whole("num_steps", total, 1)
+    if total < config["num_steps"]:
+        raise ValueError(
+            f"num_steps is {total}, but the run in {folder.path} was begun for"
+            f" {config['num_steps']}: it can be made longer, not shorter"
+        )
+    given = sampler is not None or potential is not None
+    known, potential = _program(folder, sampler, potential)
+    plan = replace(_plan(folder, known, potential), num_steps=total)
+    if mesh is None:
+        before = config["mesh"] or {}
+        mesh = mesh_of_cores(plan.num_chains, batch_size(potential), lambda _: BATCH in before)
+    plan = replace(plan, mesh=checked_mesh(mesh, plan.num_chains))
+    if given:
+        _check_given(folder, plan, potential)
+    return plan.placed(), potential
+
+
+def _plan(folder: Folder, sampler: Sampler, potential: Potential) -> Plan:
+    """The plan that a folder's config tells of."""
+    config = folder.config
+    bare, source = without_source(potential)
+    return Plan(
+        sampler=sampler,
+        swept=config["swept"],
+        potential=bare,
+        key=_key(config),
+        num_chains=config["num_chains"],
+        num_steps=config["num_steps"],
+        num_warmup=config["num_warmup"],
+        shape=Shape(config["rows"], config["keep"] == "all"),
+        source=source,
+    )
+
+
+def _program(
+    folder: Folder, sampler: Sampler | Sequence[Sampler] | None, potential: Potential | None
+) -> tuple[Sampler, Potential]:
+    """Sampler and potential: those given, else those that the folder keeps."""
+    if potential is not None:
+        checks.instance("potential", potential, Potential, "the potential of the run")
+    given = None if sampler is None else one_sampler(sampler, folder.config["num_chains"])[0]
+    if given is not None and potential is not None:
+        return given, potential
+    specs = {s.name: s for s in folder.specs.values() if s.group == "observed_data"}
+    parts = read_program(folder.path, folder.root, specs)
+    return _or(given, parts["sampler"]), _or(potential, parts["potential"])
+
+
+def _check_given(folder: Folder, plan: Plan, potential: Potential) -> None:
+    """Refuse a sampler or potential that cannot be the one that the run had."""
+    config = folder.config
+    if config["part"] != isinstance(potential, PartPotential):
+        raise ValueError(
+            f"the run in {folder.path} sampled {'a part' if config['part'] else 'the whole'} of its"
+            " init: give the potential of the same, for a part tacthmc.potentials.subset(…)[0]"
+        )
+    if plan.keep_every != config["keep_every"]:
+        raise ValueError(
+            f"sampler.keep_every is {plan.keep_every}, but the run in {folder.path} had"
+            f" {config['keep_every']}"
+        )
+    structure = read_structure(folder.path)["chains"]
+    positions = structure.state.position
+    now = eqx.filter_eval_shape(
+        start_chains, plan.sampler, plan.potential, plan.key, positions, plan.swept, None
+    )[0]
+    shapes = [[(x.shape, str(x.dtype)) for x in jax.tree.leaves(t)] for t in (structure, now)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"sampler or potential differ from those of the run in {folder.path}: its state has"
+            f" arrays {shapes[0]}, with these it would have {shapes[1]}"
+        )
+
+
+def _newest(folder: Folder, plan: Plan) -> tuple[Chain, dict[str, Any]]:
+    """The newest checkpoint that is sound; a writer moves the others out of the way."""
+    shapes = read_structure(folder.path)["chains"]
+    writes = folder.lock is not None
+    checkpoints = Checkpoints(folder.path, write=writes)
+    found, reasons, unsound = None, [], []
+    try:
+        for step in checkpoints.steps():
+            try:
+                chains, notes = restored(checkpoints, step, plan, shapes)
+                if writes:
+                    ends = notes["counts"], notes["rows"]
+                    together(lambda ends=ends: check_end(folder, *ends))
+            except (StoreError, OtherProcessError) as error:
+                reasons.append(str(error))
+                unsound.append(step)
+                warnings.warn(f"{folder.path}: {error}; trying an older one", stacklevel=5)
+                continue
+            found = chains, notes
+            break
+    finally:
+        checkpoints.close()
+    if found is None:
+        why = "; ".join(reasons) or "there is none"
+        raise StoreError(
+            f"{folder.path} has no sound checkpoint ({why}). Nothing was changed; the draws that"
+            f" were written can be read with tacthmc.load({str(folder.path)!r})"
+        )
+    if writes and jax.process_index() == 0:
+        for step in unsound:
+            folder.move_aside(f"checkpoints/{step}")
+    return found
+
+
+def _told(folder: Folder, notes: dict[str, Any], plan: Plan) -> bool:
+    """Say where the run goes on and how much is computed again; whether it will be the same."""
+    config, here = folder.config, versions()
+    before = config["versions"]
+    other = [f"{n} {before[n]} → {here.get(n)}" for n in before if here.get(n) != before[n]]
+    mesh = None if plan.mesh is None else dict(plan.mesh.shape)
+    for name, was, now in (
+        ("device", config["device"], device_name()),
+        ("mesh", config["mesh"], mesh),
+        ("processes", config["processes"], jax.process_count()),
+    ):
+        if was != now:
+            other.append(f"{name} {was} → {now}")
+    if other:
+        warnings.warn(
+            f"{folder.path} was begun with something else ({', '.join(other)}): draws from here on"
+            " may differ from an uninterrupted run's in rounding",
+            OtherVersionWarning,
+            stacklevel=4,
+        )
+    if jax.process_index() == 0:
+        again = max(0, min(folder.reached(), plan.intervals * plan.keep_every) - notes["steps"])
+        print(
+            f"tacthmc: {folder.path} goes on from step {notes['steps']} of"
+            f" {plan.intervals * plan.keep_every}; {again} steps are computed again",
+            file=sys.stderr,
+        )
+    return not other
+
+
+def load(
+    path: str | Path,
+    *,
+    sampler: Sampler | Sequence[Sampler] | None = None,
+    potential: Potential | None = None,
+) -> Run:
+    """Read a stored run, finished or not; draws are read from disk as they are asked for.
+
+    Args:
+        path: the run's folder. Loading runs code from it: only load what you trust.
+        sampler: as it was, where the folder alone could not keep it and more than draws, trace
+            and statistics is wanted.
+        potential: likewise.
+
+    >>> import jax, jax.numpy as jnp, tacthmc, tempfile
+    >>> folder = tempfile.mkdtemp() + "/run"
+    >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), target, jnp.zeros(2), 1_000,
+    ...                      store=folder)
+    >>> bool((load(folder).draws == run.draws).all())
+    True
+    """
+    folder = Folder.open(path)
+    return _loaded(folder, lambda: _program(folder, sampler, potential))
+
+
+def _loaded(folder: Folder, program: Any) -> Run:
+    config, status = folder.config, folder.status
+
+    def known() -> tuple[list[Sampler], Potential]:
+        with jax.enable_x64(config["x64"]):
+            sampler, potential = program()
+            return unstacked(sampler, config["num_chains"], config["swept"]), potential
+
+    def state() -> Any:
+        with jax.enable_x64(config["x64"]):
+            sampler, potential = program()
+            return _newest(Folder.open(folder.path), _plan(folder, sampler, potential))[0].state
+
+    failures = tuple(Failure.from_json(fields) for fields in status.get("failures", []))
+    return Run(
+        program=known,
+        key=_key(config),
+        record=stored_record(folder),
+        state=state,
+        failures=failures,
+        num_steps=status["steps"],
+        num_warmup=config["num_warmup"],
+        keep_all=config["keep"] == "all",
+        interrupted=not status["finished"] and not failures,
+        seconds=status.get("seconds", 0.0),
+        compile_seconds=status.get("compile_seconds", 0.0),
+        folder=folder,
+    )

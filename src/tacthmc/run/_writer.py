@@ -1,0 +1,243 @@
+"""Writing a run down while it goes on: rows, then what readers see, then a checkpoint."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from tacthmc._positions import leaf_names
+from tacthmc.compiler._hosts import together
+from tacthmc.compiler._mesh import local_chains, local_rows, on_every_host
+from tacthmc.run._chains import pack_chains
+from tacthmc.run._chunk import Chain, Filled, Kept
+from tacthmc.run._plan import Plan
+from tacthmc.run._record import STATISTICS, columns_of
+from tacthmc.store._arrays import ArraySpec, tensorstore
+from tacthmc.store._checkpoint import Checkpoints
+from tacthmc.store._errors import writing
+from tacthmc.store._folder import RECTANGLES, Folder
+
+# Draws that wait in memory to be written; more than this and they are written at once.
+BUFFER_BYTES = 1 << 26
+
+
+def bias_leaves(chains: Chain) -> dict[str, Any]:
+    """The bias's tables by name, each (chain, …)."""
+    tempering = getattr(chains.state, "tempering", None)
+    if tempering is None:
+        return {}
+    bias = tempering.bias
+    return dict(zip(leaf_names(bias), jax.tree.leaves(bias), strict=True))
+
+
+def array_specs(filled: Filled, chains: Chain, num_chains: int, shards: int) -> list[ArraySpec]:
+    """All arrays of a store, from the shapes of a chunk and of the chains' state."""
+    per_shard = num_chains // shards
+    specs = [
+        ArraySpec("posterior", "chain", (num_chains,), "int64"),
+        ArraySpec("posterior", "draw", (), "int64", grows="draw"),
+    ]
+
+    def add(group: str, tree: Any) -> None:
+        for name, leaf in zip(leaf_names(tree), jax.tree.leaves(tree), strict=True):
+            if name in ("chain", "draw"):
+                name = f"{name}_"
+            specs.append(
+                ArraySpec(
+                    group,
+                    name,
+                    tuple(leaf.shape[2:]),
+                    str(leaf.dtype),
+                    num_chains,
+                    per_shard,
+                    "draw",
+                )
+            )
+
+    add("posterior", filled.kept.position)
+    add("model_state", filled.kept.model)
+    rows = {n: v for n, v in filled.rows._asdict().items() if v is not None}
+    if "temperature" in rows:
+        rows["lambda"] = rows["temperature"]
+    stats = {n: rows[n] for n in STATISTICS if n in rows}
+    specs += [
+        ArraySpec("sample_stats", name, (), str(energy.dtype), num_chains, per_shard, "draw")
+        for name, energy in filled.kept.energies.items()
+    ]
+    for group, columns, grows in (("sample_stats", stats, "draw"), ("trace", rows, "row")):
+        specs += [
+            ArraySpec(group, name, (), str(value.dtype), num_chains, num_chains, grows)
+            for name, value in columns.items()
+        ]
+    specs += [
+        ArraySpec("bias", name, tuple(leaf.shape[1:]), str(leaf.dtype), num_chains, num_chains)
+        for name, leaf in bias_leaves(chains).items()
+    ]
+    specs += [
+        ArraySpec("timing", "steps", (), "int64", grows="commit"),
+        ArraySpec("timing", "seconds", (), "float64", grows="commit"),
+    ]
+    return specs
+
+
+class StoreWriter:
+    """Takes in chunks, and commits: every row so far, then a checkpoint that agrees with them."""
+
+    def __init__(self, folder: Folder, plan: Plan, notes: dict[str, Any] | None, same: bool = True):
+        """``notes`` are those of the checkpoint that the run goes on from, if it does.
+
+        ``same`` says whether what comes will be the same, bit for bit, as what was there.
+        """
+        notes = notes or {}
+        self.folder, self.checkpoints = folder, Checkpoints(folder.path)
+        self._plan, self._mesh = plan, plan.mesh
+        self._num_steps = plan.intervals * plan.keep_every
+        self._num_chains = folder.config["num_chains"]
+        self._mine = local_chains(plan.mesh, self._num_chains)
+        self.counts = np.array(notes.get("counts", [0] * self._num_chains), int)
+        self.rows = int(notes.get("rows", 0))
+        self._written, self._rows_written = self.counts.copy(), self.rows
+        self._commits = int(notes.get("commits", 0))
+        # What readers have seen stays visible while the same is made again.
+        before = folder.status if same else {}
+        nothing = [0] * self._num_chains
+        self._seen = {"counts": before.get("counts", nothing), "rows": before.get("rows", 0)}
+        self._seen["steps"] = before.get("steps", 0)
+        self._chunks: list[tuple[dict[str, np.ndarray], list[Kept]]] = []
+        self.buffered = 0
+
+    def append(self, columns: dict[str, np.ndarray], kept: list[Kept]) -> None:
+        """Take in a chunk: columns of all chains, draws of those that this process writes."""
+        self._chunks.append((columns, kept))
+        self.counts = self.counts + columns["keep"].sum(axis=1)
+        self.rows += columns["keep"].shape[1]
+        self.buffered += sum(x.nbytes for x in jax.tree.leaves((columns, kept)))
+
+    def commit(self, steps: int, chains: Chain, notes: dict[str, Any], finished: bool) -> None:
+        """Write all rows, show them, begin a checkpoint."""
+        bias = on_every_host(self._mesh, bias_leaves(chains))
+
+        def write() -> None:
+            with writing(self.folder.path, f"writing draws (up to step {steps})"):
+                self._flush(bias, steps, notes["seconds"])
+
+        together(write)
+        self._commits += 1
+        together(lambda: self._publish(steps, notes, finished))
+        words, fingerprint = pack_chains(self._plan.potential, chains, self._plan.spmd)
+        notes = {
+            **notes,
+            "fingerprint": int(fingerprint),
+            "counts": self.counts.tolist(),
+            "rows": self.rows,
+            "commits": self._commits,
+            "steps": steps,
+        }
+        self.checkpoints.save(steps, words, notes)
+
+    def _publish(self, steps: int, notes: dict[str, Any], finished: bool) -> None:
+        if jax.process_index() != 0:
+            return
+        counts, rows = self.counts, self.rows
+        if not finished:
+            counts = np.maximum(counts, self._seen["counts"])
+            rows, steps = max(rows, self._seen["rows"]), max(steps, self._seen["steps"])
+        lengths = dict.fromkeys(RECTANGLES, int(counts.min()))
+        lengths |= {"trace": rows, "timing": self._commits}
+        status = {
+            "steps": steps,
+            "num_steps": self._num_steps,
+            "finished": finished,
+            "counts": counts.tolist(),
+            "rows": rows,
+            **{k: v for k, v in notes.items() if k != "places"},
+        }
+        self.folder.publish(lengths, status)
+
+    def _flush(self, bias: dict[str, Any], steps: int, seconds: float) -> None:
+        chunks, self._chunks, self.buffered = self._chunks, [], 0
+        transaction = tensorstore().Transaction()
+
+        def write(path: str, index: Any, value: Any) -> None:
+            value = np.asarray(value)
+            if value.size:
+                self.folder.array(path).with_transaction(transaction)[index] = value
+
+        columns: dict[str, np.ndarray] = {}
+        if chunks:
+            columns = {n: np.concatenate([c[n] for c, _ in chunks], axis=1) for n in chunks[0][0]}
+        if jax.process_index() == 0:
+            for name, column in columns.items():
+                write(f"trace/{name}", np.s_[:, self._rows_written : self.rows], column)
+            self._write_stats(write, columns)
+            begin, end = int(self._written.min()), int(self.counts.min())
+            write("posterior/draw", np.s_[begin:end], np.arange(begin, end))
+            for name, leaf in bias.items():
+                write(f"bias/{name}", ..., leaf)
+            write("timing/steps", self._commits, steps)
+            write("timing/seconds", self._commits, seconds)
+        for place, chain in enumerate(self._mine):
+            pieces = [kept[place] for _, kept in chunks]
+            if pieces:
+                where = np.s_[chain, self._written[chain] : self.counts[chain]]
+                self._write_draws(write, where, pieces)
+        transaction.commit_async().result()
+        self._written, self._rows_written = self.counts.copy(), self.rows
+
+    def _write_stats(self, write: Any, columns: dict[str, np.ndarray]) -> None:
+        for path, spec in self.folder.specs.items():
+            if spec.group != "sample_stats" or spec.name not in columns:
+                continue
+            for chain in range(self._num_chains):
+                where = np.s_[chain, self._written[chain] : self.counts[chain]]
+                write(path, where, columns[spec.name][chain][columns["keep"][chain]])
+
+    def _write_draws(self, write: Any, where: Any, pieces: list[Kept]) -> None:
+        whole: Kept = jax.tree.map(lambda *p: np.concatenate(p), *pieces)
+        paths = {
+            group: [p for p, s in self.folder.specs.items() if s.group == group and s.num_chains]
+            for group in ("posterior", "model_state")
+        }
+        for group, tree in (("posterior", whole.position), ("model_state", whole.model)):
+            for path, leaf in zip(paths[group], jax.tree.leaves(tree), strict=True):
+                write(path, where, leaf)
+        for name, energy in whole.energies.items():
+            write(f"sample_stats/{name}", where, energy)
+
+    def close(self) -> None:
+        """Wait for the last checkpoint and let the folder go."""
+        self.checkpoints.close()
+        self.folder.close()
+
+
+def check_end(folder: Folder, counts: list[int], rows: int) -> None:
+    """See whether the last rows can be read: to go on means to write after them."""
+    for path, spec in folder.specs.items():
+        if spec.grows == "row" and rows:
+            folder.read(path, np.s_[:, rows - 1])
+        elif spec.grows == "draw" and spec.num_chains:
+            for chain, count in enumerate(counts):
+                if count:
+                    folder.read(path, np.s_[chain, count - 1])
+
+
+def take(filled: Filled, count: int, mesh: Mesh | None, stored: bool) -> tuple[Any, list[Kept]]:
+    """A chunk on the host: columns of all chains, draws chain by chain.
+
+    With a store each process takes its own chains' draws, without one it takes all.
+    """
+    rows = jax.tree.map(lambda x: np.asarray(x)[:, :count], filled.rows)
+    columns = columns_of(rows)
+    counts = columns["keep"].sum(axis=1)
+    if stored:
+        kept, chains = local_rows(filled.kept, mesh), local_chains(mesh, len(counts))
+    else:
+        kept = jax.tree.map(np.asarray, on_every_host(mesh, filled.kept))
+        chains = np.arange(len(counts))
+    # Copies: a view would keep the whole chunk alive.
+    parts = [
+        jax.tree.map(lambda x, p=place, c=chain: x[p, : counts[c]].copy(), kept)
+        for place, chain in enumerate(chains)
+    ]
+    return columns, parts

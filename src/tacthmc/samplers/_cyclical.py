@@ -1,0 +1,148 @@
+r"""Cyclical SGHMC: a step size that falls and starts anew."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from tacthmc import _checks as checks
+from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate
+from tacthmc.dynamics._integrator import StepNoise
+from tacthmc.dynamics._langevin import Langevin
+from tacthmc.dynamics._sampler import Sampler
+from tacthmc.dynamics._state import Info, State
+from tacthmc.potentials._base import Potential
+from tacthmc.samplers._sghmc import sghmc
+
+
+class CosineCycles(eqx.Module):
+    """η0/2·(cos(π·(k mod C)/C) + 1), a schedule.
+
+    >>> falling = CosineCycles(0.4, 4)
+    >>> [round(float(falling(k)), 4) for k in (0, 1, 2, 3, 4)]
+    [0.4, 0.3414, 0.2, 0.0586, 0.4]
+    """
+
+    peak: Number
+    steps: Number
+
+    def __call__(self, step: Any) -> Array:
+        """The step size of step number ``step``."""
+        left = jnp.asarray(self.steps) - jnp.asarray(step) % jnp.asarray(self.steps)
+        share = left.astype(float) / jnp.asarray(self.steps).astype(float)
+        # The same number as by the cosine, which in single precision has no digits left at the
+        # end of a long cycle.
+        return jnp.asarray(self.peak).astype(share.dtype) * jnp.sin(0.5 * jnp.pi * share) ** 2
+
+
+class Cyclical(Sampler):
+    """SGHMC whose cycles begin cold and fast and end slow; :func:`cyclical` makes it."""
+
+    inner: Langevin
+    cycle_steps: Number
+    explore_steps: Number
+    keep_every: int = eqx.field(static=True)
+
+    def init(self, key: PRNGKey, position: Any, model: Any = None) -> State:
+        """SGHMC's."""
+        return self.inner.init(key, position, model)
+
+    def noise(self, key: PRNGKey, position: Position) -> StepNoise:
+        """SGHMC's."""
+        return self.inner.noise(key, position)
+
+    def advance(
+        self, noise: StepNoise, state: State, potential: Potential, batch: Batch
+    ) -> tuple[State, Info]:
+        """A step of SGHMC, without its noise in the cycle's first share."""
+        whole, first = (
+            jnp.asarray(n).astype(state.step.dtype) for n in (self.cycle_steps, self.explore_steps)
+        )
+        sampling = state.step % whole >= first
+        theta = jax.tree.map(lambda n: jnp.where(sampling, n, 0), noise.theta)
+        state, info = self.inner.advance(noise._replace(theta=theta), state, potential, batch)
+        return state, info._replace(at_unit_temperature=sampling, keep=info.keep & sampling)
+
+
+def cyclical(
+    step_size: Number,
+    *,
+    cycle_steps: int,
+    explore: float | int = 0.8,
+    noise: Rate = 0.1,
+    noise_estimate: Any = None,
+    mass: Any = 1.0,
+    keep_every: int = 50,
+) -> Cyclical:
+    r"""Cyclical SGHMC (Zhang et al. 2020): large steps find a mode, small ones sample it.
+
+    .. math::
+        \eta_k = \frac{\eta_0}{2}\Big(\cos\frac{\pi\,(k \bmod C)}{C} + 1\Big), \qquad
+        d\theta = r, \quad dr = \eta_k\tilde f - c\,r + N(0, 2c\eta_k\tau_k)
+
+    with τ_k = 0 in the first share of each cycle (``explore``), which is descent with momentum,
+    and τ_k = 1 in the rest, whose draws alone are kept. When η changes, the physical momentum
+    r/√η stays.
+
+    **It does not leave the posterior invariant.** Each cycle ends near one mode, reached by
+    descent from where the last one ended: modes get the weights with which that descent finds
+    them, not those of the posterior. Within a mode the draws approach the posterior as the
+    sampling share grows long against the time that SGHMC takes to mix there at the small η of
+    a cycle's end, and η0 → 0; shorter shares leave them too narrow, since they began at
+    temperature zero. The weights of modes come right only in the limit where every cycle
+    mixes over all of them, and then no cycles are needed.
+
+    ``run.plateau_share`` is the share of steps that sample. Keep only those: ``keep="all"`` would
+    take the others for draws.
+
+    Args:
+        step_size: η0, the largest step size, in full-data units.
+        cycle_steps: C, the steps of a cycle.
+        explore: the share of each cycle without injected noise, in [0, 1).
+        noise: c, the level of injected noise and the friction per step.
+        noise_estimate: v̂, as in :func:`tacthmc.sghmc`.
+        mass: as in :func:`tacthmc.tact`.
+        keep_every: keep every so many steps of those that sample.
+
+    Reference: R. Zhang, C. Li, J. Zhang, C. Chen, A. G. Wilson. *Cyclical stochastic gradient MCMC
+    for Bayesian deep learning.* ICLR 2020.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    >>> sampler = cyclical(0.1, cycle_steps=2_000, explore=0.5)
+    >>> run = tacthmc.sample(jax.random.key(0), sampler, target, init=jnp.zeros(2),
+    ...                      num_steps=20_000, num_chains=4)
+    >>> bool((run.stats["step"] % 2_000 > 1_000).sum() + (run.stats["step"] % 2_000 == 0).sum()
+    ...      == run.stats["step"].size)                      # in the second half of a cycle
+    True
+    """
+    if callable(step_size):
+        raise TypeError(
+            f"step_size must be a number, the largest of each cycle; got the schedule {step_size!r}"
+        )
+    checks.positive("step_size", step_size)
+    checks.whole("cycle_steps", cycle_steps, 1)
+    checks.whole("keep_every", keep_every, 1)
+    if not 0 <= explore < 1:
+        raise ValueError(f"explore must be in [0, 1); got {explore!r}")
+    explore_steps = round(explore * cycle_steps)
+    sampling = cycle_steps - explore_steps
+    if keep_every > sampling:
+        raise ValueError(
+            f"keep_every must be at most the {sampling} steps that sample in each cycle,"
+            f" cycle_steps·(1 − explore), or cycles would leave no draw; got {keep_every}"
+        )
+    return Cyclical(
+        inner=sghmc(
+            CosineCycles(step_size, cycle_steps),
+            friction=noise,
+            noise_estimate=noise_estimate,
+            mass=mass,
+            keep_every=keep_every,
+        ),
+        cycle_steps=cycle_steps,
+        explore_steps=explore_steps,
+        keep_every=keep_every,
+    )

@@ -1,0 +1,166 @@
+r"""Any sampler, started afresh again and again."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from tacthmc import _checks as checks
+from tacthmc._positions import checked
+from tacthmc._typing import Batch, Number, Position, PRNGKey
+from tacthmc.dynamics._langevin import Langevin
+from tacthmc.dynamics._sampler import Sampler
+from tacthmc.dynamics._state import Info
+from tacthmc.potentials._base import Potential
+
+
+class RestartedState(eqx.Module):
+    """The state of the sampler inside, and the steps made in all (its own start at 0 again)."""
+
+    inner: Any
+    step: Int[Array, ""]
+
+    @property
+    def position(self) -> Any:
+        """Where the sampler inside is (or its shapes, of a state of shapes)."""
+        return self.inner.position
+
+    @property
+    def model(self) -> Any:
+        """Its model's state."""
+        return self.inner.model
+
+
+class RestartedNoise(NamedTuple):
+    """The random numbers of the sampler inside, and a key for a restart."""
+
+    inner: Any
+    key: PRNGKey
+
+
+class Restarted(Sampler):
+    """A sampler with restarts; :func:`restarted` makes it."""
+
+    sampler: Sampler
+    start: Callable[[PRNGKey], Any]
+    every: Number
+    burn: Number
+    keep_every: int = eqx.field(static=True)
+
+    @property
+    def gradients_per_step(self) -> int:
+        """Those of the sampler inside."""
+        return self.sampler.gradients_per_step
+
+    def init(self, key: PRNGKey, position: Any, model: Any = None) -> RestartedState:
+        """The sampler's own first state at θ as given; the first restart is ``every`` steps on."""
+        position = checked(position)
+        fresh = jax.eval_shape(self.start, key)
+        shapes = (jax.tree.map(jnp.shape, fresh), jax.tree.map(jnp.shape, position))
+        if jax.tree.structure(fresh) != jax.tree.structure(position) or shapes[0] != shapes[1]:
+            raise ValueError(
+                "start must return a position like init, with leaves of shape"
+                f" {shapes[1]}; it returns {shapes[0]}"
+            )
+        return RestartedState(self.sampler.init(key, position, model), jnp.zeros((), int))
+
+    def drawn(self, state: RestartedState) -> Position:
+        """The sampler's own."""
+        return self.sampler.drawn(state.inner)
+
+    def unit_position(self, state: RestartedState) -> Position:
+        """The sampler's own."""
+        return self.sampler.unit_position(state.inner)
+
+    def noise(self, key: PRNGKey, position: Position) -> RestartedNoise:
+        """The sampler's own, and the key."""
+        return RestartedNoise(self.sampler.noise(key, position), key)
+
+    def advance(
+        self, noise: RestartedNoise, state: RestartedState, potential: Potential, batch: Batch
+    ) -> tuple[RestartedState, Info]:
+        """A restart where one is due, then a step."""
+        every, burn = (jnp.asarray(n).astype(state.step.dtype) for n in (self.every, self.burn))
+        since = state.step % every
+        inner = jax.lax.cond(
+            (since == 0) & (state.step > 0),
+            lambda: self._afresh(noise.key, state, potential),
+            lambda: state.inner,
+        )
+        inner, info = self.sampler.advance(noise.inner, inner, potential, batch)
+        settled = since >= burn
+        info = info._replace(
+            at_unit_temperature=info.at_unit_temperature & settled, keep=info.keep & settled
+        )
+        return RestartedState(inner, state.step + 1), info
+
+    def _afresh(self, key: PRNGKey, state: RestartedState, potential: Potential) -> Any:
+        # Hashed, since the sampler's own numbers come from the key itself.
+        start_key, state_key = jax.random.split(jax.random.fold_in(key, 1))
+        position = jax.tree.map(
+            lambda new, old: jnp.asarray(new).astype(old.dtype),
+            self.start(start_key),
+            state.position,
+        )
+        return self.sampler.init(state_key, position, potential.init_model())
+
+
+def restarted(
+    sampler: Sampler, every: int, start: Callable[[PRNGKey], Any], burn: int | None = None
+) -> Restarted:
+    r"""Any sampler with restarts: every so many steps a new position, momenta and thermostats.
+
+    .. math::
+        \theta_{jE} \leftarrow \mathrm{start}(\mathrm{key}_j), \quad j = 1, 2, \ldots, \qquad
+        \text{and the sampler's own steps in between}
+
+    What is kept follows the mean of the sampler's laws at ``burn`` + 1, …, ``every`` steps from
+    the law of ``start``. **That is not the posterior** where modes are separated: within each
+    stretch the chain stays in the mode whose basin of attraction it began in, so the draws
+    have the weights of the basins under ``start``, not those of the modes. Within a mode they
+    follow the sampler's own invariant density, as ``burn`` grows long against its mixing there.
+
+    ``run.plateau_share`` is the share of steps past the burn-in. Keep only those: ``keep="all"``
+    would take the others for draws.
+
+    Args:
+        sampler: one without a tempering variable, whose bias a restart would forget.
+        every: E, steps from one restart to the next; a multiple of the sampler's ``keep_every``.
+        start: a function of a key that draws a position like ``init``, with which the first
+            stretch begins.
+        burn: steps after each restart that are not kept; half of ``every`` by default.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> target = tacthmc.potential(lambda x: 8.0 * jnp.sum((x**2 - 1.0) ** 2))
+    >>> sampler = restarted(tacthmc.sgnht(0.01), 500, lambda key: jax.random.normal(key, (1,)))
+    >>> run = tacthmc.sample(jax.random.key(0), sampler, target, init=jnp.ones(1),
+    ...                      num_steps=10_000, num_chains=4)
+    >>> bool((run.draws > 0.5).any() and (run.draws < -0.5).any())     # both wells
+    True
+    """
+    checks.instance("sampler", sampler, Sampler, "one of the package's samplers")
+    if isinstance(sampler, Langevin) and sampler.coupling is not None:
+        raise ValueError(
+            "sampler must be one without a tempering variable, such as sgnht: each restart would"
+            " forget the bias that ξ has learnt; got one with a coupling"
+        )
+    checks.whole("every", every, 1)
+    if every % sampler.keep_every:
+        raise ValueError(
+            f"every must be a multiple of the sampler's keep_every = {sampler.keep_every}; got"
+            f" {every}"
+        )
+    burn = every // 2 if burn is None else burn
+    checks.whole("burn", burn, 0)
+    if burn >= every:
+        raise ValueError(
+            f"burn must be less than every = {every}, or nothing would be kept; got {burn}"
+        )
+    if not callable(start):
+        raise TypeError(f"start must be a function of a key that draws a position; got {start!r}")
+    return Restarted(
+        sampler=sampler, start=start, every=every, burn=burn, keep_every=sampler.keep_every
+    )

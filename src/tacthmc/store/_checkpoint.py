@@ -1,0 +1,89 @@
+"""Checkpoints of a run's state, by Orbax: atomic, asynchronous, checked when read."""
+
+import contextlib
+import logging
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import Array
+
+from tacthmc.store._errors import StoreError, needs, writing
+
+KEPT = 3
+
+
+def _orbax() -> Any:
+    try:
+        import orbax.checkpoint as module
+    except ImportError as error:
+        raise needs("Orbax") from error
+    # Orbax tells of each save; a run tells of what matters by itself.
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    return module
+
+
+class Checkpoints:
+    """The checkpoints of one run."""
+
+    def __init__(self, folder: Path, write: bool = True):
+        """Those in ``folder/checkpoints``; whoever writes also takes away what a kill left."""
+        self._ocp = _orbax()
+        self._folder = folder
+        with writing(folder, "opening the checkpoints"):
+            self._manager = self._ocp.CheckpointManager(
+                (folder / "checkpoints").absolute(),
+                options=self._ocp.CheckpointManagerOptions(
+                    max_to_keep=KEPT,
+                    enable_async_checkpointing=True,
+                    cleanup_tmp_directories=write,
+                    read_only=not write,
+                ),
+            )
+
+    def save(self, step: int, words: Array, notes: dict[str, Any]) -> None:
+        """Begin to write a state's words and notes; the last one's writing is waited for."""
+        args = self._ocp.args
+        self.wait()
+        if step in self._manager.all_steps():
+            return
+        with writing(self._folder, f"writing the checkpoint at step {step}"):
+            self._manager.save(
+                step,
+                args=args.Composite(
+                    state=args.StandardSave({"words": words}), notes=args.JsonSave(notes)
+                ),
+                force=True,
+            )
+
+    def wait(self) -> None:
+        """Wait until what was begun is on disk."""
+        with writing(self._folder, "writing a checkpoint"):
+            self._manager.wait_until_finished()
+            self._manager.check_for_errors()
+
+    def steps(self) -> list[int]:
+        """The steps that have one, newest first."""
+        return sorted(self._manager.all_steps(read=True), reverse=True)
+
+    def restore(self, step: int, like: Any) -> tuple[Array, dict[str, Any]]:
+        """The words and notes of a step; ``like`` has the words' shape and place."""
+        args = self._ocp.args
+        try:
+            found = self._manager.restore(
+                step,
+                args=args.Composite(
+                    state=args.StandardRestore({"words": like}), notes=args.JsonRestore()
+                ),
+            )
+        except Exception as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise StoreError(
+                f"the checkpoint at step {step} cannot be read: {type(error).__name__}: {reason}"
+            ) from error
+        return found["state"]["words"], found["notes"]
+
+    def close(self) -> None:
+        """Finish what was begun and let go."""
+        with contextlib.suppress(StoreError):
+            self.wait()
+        self._manager.close()

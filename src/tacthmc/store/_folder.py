@@ -1,0 +1,234 @@
+"""A run's folder: ``draws.zarr``, ``checkpoints``, ``config.json``, ``program.pkl``."""
+
+import json
+import platform
+import shutil
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from tacthmc.store._arrays import ENDLESS, ArraySpec, opened, replace_json, tensorstore
+from tacthmc.store._errors import StoreError, writing
+from tacthmc.store._lock import LOCK, Lock
+
+FORMAT = 2
+# There from the first moment of a run until its config is written.
+MARKER = "beginning"
+UNFINISHED = ("draws.zarr", "checkpoints", "program.pkl", "shapes.pkl", "config.json.part")
+RECTANGLES = ("posterior", "sample_stats", "model_state")
+
+
+def versions() -> dict[str, str]:
+    """The versions of all that a run's numbers may depend on."""
+    found = {"python": platform.python_version()}
+    for name in ("tacthmc", "jax", "jaxlib", "equinox", "optax", "numpy", "orbax-checkpoint"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def now() -> str:
+    """The time, for people."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Folder:
+    """A run's folder, open for reading, or for writing while its lock is held."""
+
+    def __init__(self, path: Path, config: dict[str, Any], lock: Lock | None):
+        """See :meth:`create` and :meth:`open`."""
+        self.path, self.config, self.lock = path, config, lock
+        self.root = path / "draws.zarr"
+        self.specs = {spec.path: spec for spec in map(_spec, config["arrays"])}
+        self._handles: dict[str, Any] = {}
+        self._published: dict[str, Any] = {}
+
+    @classmethod
+    def create(
+        cls, path: str | Path, config: dict[str, Any], specs: list[ArraySpec], process: int = 0
+    ) -> "Folder":
+        """Make a new run's folder; one that holds a run already is left alone."""
+        path = Path(path)
+        tensorstore()
+        with writing(path, "making the run's folder"):
+            if (path / "config.json").exists() and process == 0:
+                raise StoreError(
+                    f"{path} already holds a run: go on with tacthmc.resume({str(path)!r}), read it"
+                    f" with tacthmc.load({str(path)!r}), or choose another folder"
+                )
+            if path.exists() and not path.is_dir():
+                raise StoreError(f"{path} is a file; store must name a folder")
+            path.mkdir(parents=True, exist_ok=True)
+            if process == 0:
+                _check_empty(path)
+            lock = Lock(path, process)
+            try:
+                config = {
+                    "format": FORMAT,
+                    "versions": versions(),
+                    "created": now(),
+                    **config,
+                    "arrays": [asdict(spec) for spec in specs],
+                }
+                folder = cls(path, config, lock)
+                if process == 0:
+                    _clear_unfinished(path)
+                    (path / MARKER).touch()
+                    folder.publish({}, {"steps": 0, "finished": False})
+            except BaseException:
+                lock.release()
+                raise
+        return folder
+
+    def seal(self) -> None:
+        """Write the config: from here on the folder holds a run."""
+        if jax.process_index() == 0:
+            with writing(self.path, "writing config.json"):
+                replace_json(self.path / "config.json", self.config)
+                (self.path / MARKER).unlink(missing_ok=True)
+
+    @classmethod
+    def open(cls, path: str | Path, *, write: bool = False, process: int = 0) -> "Folder":
+        """Open a run's folder."""
+        path = Path(path)
+        file = path / "config.json"
+        if not file.exists():
+            raise StoreError(f"{path} holds no run (there is no config.json in it)")
+        try:
+            config = json.loads(file.read_text())
+            form = config["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{file} is damaged: {error}") from error
+        if form != FORMAT:
+            raise StoreError(
+                f"{path} has format {form}, this version of tacthmc reads format {FORMAT}: use the"
+                f" tacthmc that wrote it ({config.get('versions', {}).get('tacthmc', 'unknown')})"
+            )
+        try:
+            folder = cls(path, config, None)
+        except (KeyError, TypeError) as error:
+            raise StoreError(f"{file} is damaged: {error!r}") from error
+        if write:
+            with writing(path, "opening the run's folder for writing"):
+                folder.lock = Lock(path, process)
+        return folder
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self.lock is not None:
+            self.lock.release()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What was last published: steps, draws of each chain, rows, seconds, whether finished."""
+        file = self.root / "zarr.json"
+        try:
+            return json.loads(file.read_text())["attributes"]
+        except (OSError, ValueError, KeyError) as error:
+            raise StoreError(f"{file} is damaged: {error}") from error
+
+    def array(self, path: str) -> Any:
+        """An array without end; what lies past the published length may not be there yet."""
+        if path not in self._handles:
+            spec = self.specs[path]
+            self._handles[path] = opened(self.root, path, spec.metadata(ENDLESS))
+        return self._handles[path]
+
+    def read(self, path: str, index: Any) -> np.ndarray:
+        """A part of an array, or an error that names the damaged file."""
+        try:
+            return np.asarray(self.array(path)[index].read().result())
+        except (ValueError, OSError) as error:
+            raise StoreError(
+                f"{self.root / path}: a part of the draws cannot be read, the rest can: {error}"
+            ) from error
+
+    def write_whole(self, path: str, value: Any) -> None:
+        """Write an array that does not grow."""
+        value = np.asarray(value)
+        if value.size:
+            self.array(path)[...] = value
+
+    def publish(self, lengths: dict[str, int], status: dict[str, Any]) -> None:
+        """Let readers see arrays up to these lengths, by group; all at once in the root's file."""
+        with writing(self.path, "writing the store's metadata"):
+            groups = sorted({spec.group for spec in self.specs.values()})
+            nodes: dict[str, Any] = {
+                group: {"zarr_format": 3, "node_type": "group", "attributes": {}}
+                for group in groups
+            }
+            for path, spec in self.specs.items():
+                nodes[path] = spec.metadata(lengths.get(spec.group, 0))
+            # The root's file has it all; these are for readers that do not look there.
+            for path, node in nodes.items():
+                if self._published.get(path) != node:
+                    replace_json(self.root / path / "zarr.json", node, durable=False)
+            self._published = nodes
+            root = {
+                "zarr_format": 3,
+                "node_type": "group",
+                "attributes": status,
+                "consolidated_metadata": {
+                    "kind": "inline",
+                    "must_understand": False,
+                    "metadata": nodes,
+                },
+            }
+            replace_json(self.root / "zarr.json", root)
+
+    def move_aside(self, name: str) -> None:
+        """Move something that is damaged to ``damaged``, where nothing looks for it."""
+        with writing(self.path, f"moving {name} aside"):
+            target = self.path / "damaged" / name
+            while target.exists():
+                target = target.with_name(target.name + "-again")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (self.path / name).rename(target)
+
+    def reached(self, step: int | None = None) -> int:
+        """How far a run has set out to go, for whoever has to go on after it was killed."""
+        file = self.path / "reached"
+        if step is not None:
+            with writing(self.path, "noting the progress"):
+                part = file.with_name("reached.part")
+                part.write_text(str(step))
+                part.replace(file)
+            return step
+        text = file.read_text() if file.exists() else ""
+        return int(text) if text.isdigit() else 0
+
+
+def _check_empty(path: Path) -> None:
+    """Refuse a folder with anything in it but what an unfinished beginning left."""
+    found = sorted(e.name for e in path.iterdir() if not e.name.startswith(LOCK))
+    if found and MARKER not in found:
+        raise StoreError(
+            f"{path} is not empty (there is {found[0]!r} in it) and holds no run: store must name a"
+            " new folder"
+        )
+
+
+def _clear_unfinished(path: Path) -> None:
+    """Take away what a run left that was killed before it had begun."""
+    if not (path / MARKER).exists():
+        return
+    for name in UNFINISHED:
+        entry = path / name
+        shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(True)
+
+
+def _spec(fields: dict[str, Any]) -> ArraySpec:
+    return ArraySpec(**{**fields, "tail": tuple(fields["tail"])})
+
+
+def device_name() -> str:
+    """What computes, for people."""
+    device = jax.devices()[0]
+    return f"{device.platform}: {device.device_kind} × {jax.device_count()}"

@@ -1,9 +1,0 @@
-"""All studies by name."""
-
-from tacthmc.studies import dimension, fig1, fig2, fig3, free_energy, step_size, tuning
-from tacthmc.studies.study import Study
-
-STUDIES: dict[str, Study] = {
-    module.STUDY.name: module.STUDY
-    for module in (fig1, fig2, fig3, free_energy, step_size, dimension, tuning)
-}

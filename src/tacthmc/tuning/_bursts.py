@@ -1,0 +1,164 @@
+"""Short runs at one temperature, and what is read off them."""
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from tacthmc._positions import dimension, flatten, scalar_dtype, unflatten
+from tacthmc._typing import Batch, Position, PRNGKey, Scalar
+from tacthmc.dynamics._thermostat import ScalarThermostat, TensorThermostat, Thermostat
+from tacthmc.potentials._base import Potential, SameBatchPotential
+from tacthmc.run._failure import DivergedWarning
+from tacthmc.run._result import Run
+from tacthmc.run._sample import run_chains
+from tacthmc.samplers._sgnht import sgnht
+from tacthmc.tuning._thermostats import thermostat_steps
+
+DRAW_NUMBERS = 1 << 24
+"""Numbers in the draws of one burst, at most."""
+LEAST_FRICTION = 0.05
+"""A thermostat is made for so much at least: without injected noise there is the force's own."""
+DRAWS = 25
+"""Draws a burst keeps of each chain, where there is room."""
+
+
+class Heated(SameBatchPotential):
+    """The posterior at temperature 1/λ: λ·U, or U0 + λ·U1 where only a part is tempered."""
+
+    inner: Potential
+    weight: Array
+
+    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
+        """λ·Ũ, or Ũ0 + λ·Ũ1."""
+        fixed, tempered, model = self.inner.parts_with(position, batch, model)
+        return fixed + self.weight.astype(tempered.dtype) * tempered, model
+
+    def energy(self, position: Any) -> Scalar:
+        """λ·U, or U0 + λ·U1."""
+        fixed, tempered = self.inner.energy_parts(position)
+        return fixed + self.weight.astype(tempered.dtype) * tempered
+
+    @property
+    def is_split(self) -> bool:
+        """No: its temperature is fixed."""
+        return False
+
+
+@dataclass(frozen=True)
+class Burst:
+    """What a short run left; ``draws`` and ``energies`` are those of its second half.
+
+    ``energies`` are those of the heated posterior.
+    """
+
+    positions: Position
+    draws: Float[np.ndarray, "chains draws d"]
+    energies: Float[np.ndarray, "chains draws"]
+    every: int
+    """Steps between two draws."""
+    finite: bool
+
+
+@dataclass
+class Bursts:
+    """Makes bursts of chains of one potential, and counts their gradients."""
+
+    potential: Potential
+    chains: int
+    steps: int
+    apart: bool = field(default=False, init=False)
+    """Whether each tensor has a friction of its own."""
+    gradients: int = field(default=0, init=False)
+
+    def run(
+        self,
+        key: PRNGKey,
+        positions: Position,
+        eta: float,
+        c: float,
+        temperature: float = 1.0,
+        share: float = 1.0,
+    ) -> Burst:
+        """``share`` of the usual number of steps, thermostatted, at a temperature."""
+        one = jax.tree.map(lambda x: x[0], positions)
+        room = max(2, DRAW_NUMBERS // (dimension(one) * self.chains))
+        every = max(1, self.steps // (2 * min(DRAWS, room)))
+        heated = Heated(self.potential, jnp.asarray(1 / temperature, scalar_dtype(one)))
+        steps = max(int(share * self.steps), 2 * every)
+        sampler = sgnht(eta, noise=c, thermostat=self._thermostat(one, c), keep_every=every)
+        run = quiet_run(key, sampler, heated, positions, steps)
+        self.gradients += self.chains * run.num_steps
+        if not run.num_draws:
+            nothing = np.zeros((self.chains, 0, dimension(one)))
+            return Burst(run.state.position, nothing, nothing[..., 0], every, finite=False)
+        energies = np.asarray(run.stats["energy"], float)
+        finite = not run.failures and bool(np.all(np.isfinite(energies)))
+        return Burst(run.state.position, flat_draws(run.draws), energies, every, finite)
+
+    def _thermostat(self, one: Position, c: float) -> Thermostat:
+        if not self.apart:
+            return ScalarThermostat()
+        least = min(leaf.size for leaf in jax.tree.leaves(one) if leaf.size)
+        friction = max(c, LEAST_FRICTION)
+        return TensorThermostat(steps=thermostat_steps(friction, least, noisy=True, far=True)[0])
+
+
+def quiet_run(
+    key: PRNGKey,
+    sampler: Any,
+    potential: Potential,
+    starts: Any,
+    steps: int,
+    keep: Literal["plateau", "nothing"] = "plateau",
+) -> Run:
+    """A run of which half is kept, and that says nothing; its failures are looked at."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DivergedWarning)
+        return run_chains(
+            key,
+            sampler,
+            potential,
+            starts,
+            steps,
+            jax.tree.leaves(starts)[0].shape[0],
+            num_warmup=steps // 2,
+            keep=keep,
+            init_per_chain=True,
+            progress=False,
+        )
+
+
+def flat_draws(draws: Any) -> Float[np.ndarray, "chains draws d"]:
+    """Draws as vectors."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(draws)]
+    return np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=2)
+
+
+def stacked(vectors: Float[np.ndarray, "n d"], like: Position) -> Position:
+    """Vectors as a stack of positions."""
+    return jax.vmap(lambda x: unflatten(x, like))(jnp.asarray(vectors, scalar_dtype(like)))
+
+
+@eqx.filter_jit
+def estimates(
+    key: PRNGKey, potential: Potential, positions: Position, lam: Array
+) -> tuple[Float[Array, " n"], Float[Array, "n d"]]:
+    """What ξ feels, and g with −λg the force on θ, at each of a stack of positions.
+
+    Each from a batch of its own. At λ = 1 the second is ∇Ũ.
+    """
+
+    def one(key: PRNGKey, position: Position) -> tuple[Scalar, Array]:
+        dtype = scalar_dtype(position)
+        batch = potential.batch(key, position)
+        felt = potential.felt(position, batch, potential.init_model(), lam.astype(dtype))
+        return felt.tempered, flatten(felt.gradient, dtype)
+
+    count = jax.tree.leaves(positions)[0].shape[0]
+    return jax.lax.map(lambda pair: one(*pair), (jax.random.split(key, count), positions))

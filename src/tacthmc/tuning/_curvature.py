@@ -1,0 +1,119 @@
+"""A first step size from the energy's curvature."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tacthmc._typing import Position, PRNGKey
+from tacthmc.compiler._random import normals
+from tacthmc.potentials._base import Potential
+
+SHARE = 0.1
+"""η times the largest curvature: 0.1 is well inside the splitting's stability limit of 4."""
+
+
+NO_SECOND_DERIVATIVE = (TypeError, NotImplementedError, AssertionError)
+"""How JAX says that a gradient has no forward derivative: of models with a gradient of their own
+(``jax.custom_vjp``, a kernel in Pallas)."""
+
+
+def largest_curvature(
+    key: PRNGKey, potential: Potential, position: Position, iterations: int = 30
+) -> float:
+    """The largest absolute eigenvalue of the energy's Hessian, by power iteration.
+
+    A fresh mini-batch each time: what comes out is that of the batches' mean, roughly.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2 * jnp.array([1.0, 9.0])))
+    >>> round(largest_curvature(jax.random.key(0), target, jnp.zeros(2)), 3)
+    9.0
+    """
+    one = jax.tree.map(lambda x: jnp.asarray(x)[None], position)
+    return float(largest_curvatures(key, potential, one, iterations)[0])
+
+
+def largest_curvatures(
+    key: PRNGKey, potential: Potential, positions: Position, iterations: int = 30
+) -> np.ndarray:
+    """:func:`largest_curvature` at each of a stack of positions."""
+    try:
+        sizes = _sizes(key, potential, positions, iterations, _derivative)
+    except NO_SECOND_DERIVATIVE:
+        sizes = _sizes(key, potential, positions, iterations, _difference)
+    # The last half, since batches differ.
+    return np.median(np.asarray(sizes, float)[:, iterations // 2 :], axis=1)
+
+
+@eqx.filter_jit
+def _sizes(
+    key: PRNGKey, potential: Potential, positions: Position, iterations: int, along: Any
+) -> Any:
+    model = potential.init_model()
+
+    def at(position: Position) -> Any:
+        start, rest = jax.random.split(key)
+        vector, _ = normals(start, position)
+
+        def step(vector: Position, key: PRNGKey) -> tuple[Position, Any]:
+            batch = potential.batch(key, position)
+
+            def gradient(at: Position) -> Position:
+                return potential.evaluate(at, batch, model)[1]
+
+            curved = along(gradient, position, _normalised(vector))
+            return curved, _norm(curved)
+
+        return jax.lax.scan(step, vector, jax.random.split(rest, iterations))[1]
+
+    return jax.lax.map(at, positions)
+
+
+def first_step_size(key: PRNGKey, potential: Potential, position: Position) -> float:
+    """η = 0.1 over the largest curvature at a position; what a run begins with, not a tuned one.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> target = tacthmc.potential(lambda x: 50.0 * jnp.sum(x**2))
+    >>> round(first_step_size(jax.random.key(0), target, jnp.zeros(2)), 6)
+    0.001
+    """
+    curvature = largest_curvature(key, potential, position)
+    if not np.isfinite(curvature) or curvature <= 0:
+        raise ValueError(
+            f"no step size can be guessed: the energy's curvature at the starting point is"
+            f" {curvature}. Give step_size"
+        )
+    return SHARE / curvature
+
+
+STEP = 1e-3
+"""How far to either side differences are taken, as a share of the position's own length."""
+
+
+def _derivative(gradient: Any, position: Position, along: Position) -> Position:
+    return jax.jvp(gradient, (position,), (along,))[1]
+
+
+def _difference(gradient: Any, position: Position, along: Position) -> Position:
+    length = _norm(position)
+    step = STEP * jnp.where(length > 0, length, 1)
+    ahead, behind = (
+        gradient(
+            jax.tree.map(lambda x, v, s=s: x + (s * step).astype(x.dtype) * v, position, along)
+        )
+        for s in (1, -1)
+    )
+    return jax.tree.map(lambda a, b: (a - b) / (2 * step).astype(a.dtype), ahead, behind)
+
+
+def _norm(tree: Position) -> Any:
+    squares = (jnp.sum(leaf.astype(jnp.float32) ** 2) for leaf in jax.tree.leaves(tree))
+    return jnp.sqrt(sum(squares, jnp.zeros(())))
+
+
+def _normalised(tree: Position) -> Position:
+    scale = 1 / jnp.maximum(_norm(tree), 1e-30)
+    return jax.tree.map(lambda leaf: leaf * scale.astype(leaf.dtype), tree)

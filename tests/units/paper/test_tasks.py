@@ -1,0 +1,63 @@
+"""The paper's tasks, ready to run."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tacthmc
+from tacthmc.paper.data import ImageSet
+from tacthmc.paper.tasks import METHODS, TASKS, task
+
+
+def some(name, count=256):
+    rng = np.random.default_rng(0)
+    shape = (32, 32, 3) if name == "cnn" else (28, 28)
+    classes = TASKS[name].classes
+    images = rng.integers(0, 256, (count, *shape), dtype=np.uint8)
+    labels = rng.integers(0, classes, count).astype(np.uint8)
+    names = tuple(map(str, range(classes)))
+    return ImageSet("some", images, labels, images, labels, names, "made")
+
+
+@pytest.mark.parametrize("name", list(TASKS))
+@pytest.mark.parametrize("method", list(METHODS))
+def test_settings_are_the_papers(name, method):
+    ready = task(name, method, some(name))
+    eta, xi_eta, c, _, _, _, keep_every = TASKS[name].seven
+    assert ready.sampler.keep_every == keep_every
+    assert ready.potential.batch_size == {"mlp": 128, "rnn": 64, "cnn": 64}[name]
+    # 1e-3·Σθ² on the mean loss is ½·(2e-3·N)·Σθ² on the sum.
+    assert float(ready.potential.log_prior(jnp.ones(3))) == pytest.approx(-1e-3 * 256 * 3)
+    if method in ("adam", "momentum_sgd"):
+        assert ready.sampler.learning_rate == 1e-3
+        assert ready.sampler.num_data == 256
+        return
+    assert ready.sampler.step_size == pytest.approx(eta / 256)
+    assert ready.sampler.injected == pytest.approx(c)
+    if method == "tact":
+        assert ready.sampler.xi_step_size == pytest.approx(xi_eta / 256)
+
+
+def test_a_task_runs_with_wrong_labels():
+    ready = task("mlp", "sgnht", some("mlp"), label_share=0.2, keep_every=5)
+    starts = jax.vmap(ready.init)(jax.random.split(jax.random.key(1), 2))
+    run = tacthmc.sample(
+        jax.random.key(0), ready.sampler, ready.potential, starts, 20, init_per_chain=True,
+        num_chains=2, num_warmup=0,
+    )  # fmt: skip
+    assert not run.failures
+    assert run.num_draws == 4
+
+
+def test_what_is_no_task():
+    with pytest.raises(ValueError, match=r"name must be one of mlp, rnn, cnn; got 'cmn' \(cnn\?\)"):
+        task("cmn", "tact", some("cnn"))
+    with pytest.raises(ValueError, match="method must be one of"):
+        task("cnn", "sgd", some("cnn"))
+    with pytest.raises(ValueError, match="images of shape"):
+        task("cnn", "tact", some("mlp"))
+    with pytest.raises(ValueError, match="share must be a number from 0 to 1"):
+        task("mlp", "tact", some("mlp"), label_share=2)
+    noisy = task("mlp", "tact", some("mlp"), label_share=0.3, label_kind="random per batch")
+    assert noisy.potential.classes == 47

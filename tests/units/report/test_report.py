@@ -1,0 +1,376 @@
+"""The report in a real browser, and its verdicts on runs that went well and badly."""
+
+import json
+import os
+import re
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tacthmc
+from tacthmc.dynamics import Metadynamics, PowerCoupling
+from tacthmc.report._figures import all_plots
+from tacthmc.report._shown import Shown
+from tacthmc.report._verdict import headline, verdict
+
+# One worker: the tests share runs and a browser.
+pytestmark = pytest.mark.xdist_group("test_report")
+
+LIMIT = 8_000_000
+
+
+def chromium():
+    """A Chromium of this machine; where tests are to be complete, its absence is a failure."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if shutil.which(name):
+            return shutil.which(name)
+    message = "no Chromium found: `make browser` installs one"
+    return pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Page:
+    """A page that remembers what it complained about and what it asked the network for."""
+
+    def __init__(self, browser, path, **context):
+        self.complaints, self.requests = [], []
+        self.context = browser.new_context(**context)
+        self.page = self.context.new_page()
+        self.page.on("console", lambda m: self.complaints.append(f"{m.type}: {m.text}"))
+        self.page.on("pageerror", lambda e: self.complaints.append(str(e)))
+        self.page.on("request", lambda r: self.requests.append(r.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("html[data-drawn=yes]", timeout=120_000)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.context.close()
+
+    def do(self, script, argument=None):
+        return self.page.evaluate(script, argument)
+
+
+@pytest.fixture(scope="module")
+def tempered():
+    """Two modes in the plane, tempered, three chains."""
+    target = tacthmc.targets.GaussianMixture(
+        jnp.array([[-3.0, 0.0], [3.0, 0.0]]), jnp.array([0.6, 0.4]), 1.0
+    )
+    potential = tacthmc.noisy(tacthmc.potential(target), force=1.0)
+    sampler = tacthmc.tact(0.05, keep_every=20)
+    return tacthmc.sample(jax.random.key(0), sampler, potential, jnp.array([-3.0, 0.0]), 150_000, 3)
+
+
+@pytest.fixture(scope="module")
+def report(tempered, tmp_path_factory):
+    return tacthmc.write_report(tempered, tmp_path_factory.mktemp("report") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def page(browser, report):
+    with Page(browser, report, viewport={"width": 1000, "height": 900}) as page:
+        yield page
+
+
+def test_it_loads_without_complaint_or_network(page, report):
+    assert page.complaints == []
+    assert [url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert report.stat().st_size < LIMIT
+
+
+def test_every_plot_renders(page, tempered):
+    wanted = {plot.key for plot in all_plots(Shown("", tempered))}
+    assert wanted == {
+        "xi",
+        "temperature",
+        "marginals",
+        "course",
+        "pairs",
+        "correlation",
+        "thermostats",
+        "laws",
+        "free-energy",
+        "xi-histogram",
+        "energy",
+    }
+    drawn = page.do(
+        """() => Object.fromEntries([...document.querySelectorAll(".plot")].map(e => [e.id, {
+            traces: e.data.length,
+            marks: e.querySelectorAll("path.js-line, path.point").length,
+            wide: e.querySelector("svg.main-svg").getBoundingClientRect().width,
+        }]))"""
+    )
+    assert set(drawn) == wanted
+    for key, plot in drawn.items():
+        assert plot["marks"] >= plot["traces"] > 0, key
+        assert plot["wide"] > 500, key
+
+
+def test_hovering_shows_a_value(page):
+    plot = page.page.locator("#correlation")
+    plot.scroll_into_view_if_needed()
+    box = plot.locator(".nsewdrag").bounding_box()
+    # The curve's own place: near the left, where ρ is high, moved along until it is met.
+    labels = 0
+    for share in np.linspace(0.02, 0.6, 30):
+        page.page.mouse.move(box["x"] + share * box["width"], box["y"] + 0.92 * box["height"])
+        page.page.wait_for_timeout(60)
+        labels = max(labels, plot.locator(".hoverlayer .hovertext").count())
+    assert labels > 0
+
+
+def test_zooming_and_back(page):
+    plot = page.page.locator("#free-energy")
+    plot.scroll_into_view_if_needed()
+    box = plot.locator(".nsewdrag").bounding_box()
+    read = "() => document.getElementById('free-energy').layout.xaxis.range.map(Number)"
+    before = page.do(read)
+    mouse = page.page.mouse
+    mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.3 * box["height"])
+    mouse.down()
+    mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.7 * box["height"], steps=8)
+    mouse.up()
+    page.page.wait_for_timeout(300)
+    zoomed = page.do(read)
+    assert zoomed[1] - zoomed[0] < 0.5 * (before[1] - before[0])
+    mouse.dblclick(box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"])
+    page.page.wait_for_timeout(600)
+    assert np.allclose(page.do(read), before, rtol=0.05)
+
+
+def test_it_fits_a_phone_and_the_dark(browser, report):
+    phone = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}
+    with Page(browser, report, color_scheme="dark", **phone) as page:
+        assert page.do("() => document.documentElement.scrollWidth") <= 390
+        back, text = page.do(
+            "() => ['backgroundColor', 'color'].map(p => getComputedStyle(document.body)[p])"
+        )
+        assert max(map(int, re.findall(r"\d+", back)[:3])) < 60
+        assert min(map(int, re.findall(r"\d+", text)[:3])) > 180
+        written = page.do("() => document.getElementById('xi').layout.font.color")
+        assert written == "#e6e9ee"
+        # The other way round while the page is open.
+        page.page.emulate_media(color_scheme="light")
+        page.page.wait_for_timeout(500)
+        assert page.do("() => document.getElementById('xi').layout.font.color") == "#1c2026"
+        assert page.complaints == []
+
+
+def test_a_million_draws(browser, tmp_path):
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    sampler = tacthmc.sgnht(0.2, keep_every=1)
+    run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), 250_000, 4, num_warmup=0)
+    assert run.counts.sum() == 1_000_000
+    path = tacthmc.write_report(run, tmp_path)
+    assert path.stat().st_size < LIMIT
+    assert "one draw in 125 is shown" in path.read_text()
+    with Page(browser, path) as page:
+        assert page.complaints == []
+        assert page.do("() => document.querySelectorAll('.plot').length") >= 6
+
+
+def levels(run):
+    shown = Shown("", run)
+    return {finding.title: finding.level for finding in verdict(shown)}, headline(verdict(shown))
+
+
+def test_a_good_run_is_called_good(tempered):
+    found, above = levels(tempered)
+    assert found["Every chain visited unit temperature"] == "good"
+    assert found["The temperature goes up and down"] == "good"
+    assert found["ξ's histogram is flat"] == "good"
+    assert found["Thermostats and momenta match theory"] == "good"
+    assert found["Every chain saw every mode"] == "good"
+    assert above.level != "bad"
+    modes = Shown("", tempered).modes
+    assert np.allclose(modes.shares, [0.6, 0.4], atol=0.06)
+
+
+def test_trapped_chains_are_called_bad():
+    target = tacthmc.targets.three_gaussians()
+    starts = jnp.array([[-4.0], [0.0], [4.0], [4.0]])
+    run = tacthmc.sample(
+        jax.random.key(0), tacthmc.sgnht(0.01), tacthmc.potential(target), starts, 20_000, 4
+    )
+    found, above = levels(run)
+    assert found["Chains disagree"] == "bad"
+    assert found["Not every chain saw every mode"] in ("bad", "look")
+    assert above.level == "bad"
+
+
+def test_noise_without_a_thermostat_is_called_bad():
+    target = tacthmc.noisy(tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), force=4.0)
+    run = tacthmc.sample(jax.random.key(0), tacthmc.sghmc(0.05), target, jnp.zeros(2), 20_000, 4)
+    shown = Shown("", run)
+    finding = next(f for f in verdict(shown) if "theory" in f.title)
+    assert finding.level == "bad"
+    assert "thermostat" in finding.suggestion
+
+
+@pytest.mark.parametrize(
+    ("sampler", "level"), [(tacthmc.samplers.adam(1e-2), "bad"), (tacthmc.sgld(0.05), "look")]
+)
+def test_what_diagnostics_cannot_see_is_said(sampler, level):
+    target = tacthmc.noisy(tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), force=1.0)
+    run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), 20_000, 4)
+    assert levels(run)[1].level == level
+
+
+def test_thermostats_of_xi_are_never_a_reason_to_discard_draws():
+    """At a large step ξ's thermostat is far from theory; the draws are right all the same."""
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    run = tacthmc.sample(jax.random.key(0), tacthmc.tact(0.1), target, jnp.zeros(2), 100_000, 4)
+    found, above = levels(run)
+    assert found["ξ's thermostat and momentum are away from theory"] == "look"
+    assert above.level == "look"
+    assert abs(np.asarray(run.draws).std() - 1) < 0.1
+
+
+def test_metadynamics_that_heats_xi_is_told_what_to_do():
+    target = tacthmc.potential(tacthmc.targets.three_gaussians())
+    sampler = tacthmc.tact(0.01, bias=Metadynamics(height=0.02))
+    run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.array([0.0]), 100_000, 4)
+    advice = [f.suggestion for f in verdict(Shown("", run))]
+    assert any("refresh=Refresh(xi=True" in text for text in advice)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    tacthmc.sample(
+        jax.random.key(0), tacthmc.tact(0.05), target, jnp.zeros(20), 4_000, 2, store=tmp_path / "r"
+    )
+    return tmp_path / "r"
+
+
+@pytest.mark.parametrize("lost", ["program.pkl", "checkpoints"])
+def test_a_folder_that_lost_a_part_is_still_shown(stored, lost):
+    part = stored / lost
+    part.unlink() if part.is_file() else shutil.rmtree(part)
+    text = tacthmc.write_report(tacthmc.load(stored), stored).read_text()
+    assert 'id="xi"' in text
+    assert 'id="free-energy"' not in text
+
+
+def test_a_parameter_beyond_the_table_is_in_it_if_asked_for(stored):
+    text = tacthmc.write_report(tacthmc.load(stored), stored, parameters=["theta[18]"]).read_text()
+    assert "<td>theta[18]</td>" in text
+    assert "<td>theta[17]</td>" not in text
+
+
+def test_a_run_that_has_only_just_begun(stored):
+    """As a report finds it before the first commit of rows."""
+    run = tacthmc.load(stored)
+    run._record.trace  # noqa: B018
+    empty = {name: column[:, :0] for name, column in run.trace.items()}
+    shown = Shown("", run)
+
+    class Begun(type(run._record)):
+        trace = empty
+
+    run._record.__class__ = Begun
+    assert all_plots(shown) == []
+    assert headline(verdict(shown)).title == "Usable with care"
+
+
+def test_runs_of_different_parameters_side_by_side(tempered, tmp_path):
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x["w"] ** 2))
+    start = {"w": jnp.zeros(1)}
+    other = tacthmc.sample(jax.random.key(1), tacthmc.sgnht(0.1), target, start, 5_000, 2)
+    path = tacthmc.write_report({"one": tempered, "two": other}, tmp_path / "both.html")
+    text = path.read_text()
+    assert "all-comparison" not in text
+    assert "theta[0], w[0]" in text
+
+
+def test_modes_of_few_and_of_equal_draws():
+    rng = np.random.default_rng(0)
+    few = np.concatenate([rng.normal(size=372), 10 + rng.normal(size=28)])[:, None]
+    assert len(tacthmc.diagnostics.find_modes(few).shares) == 2
+    assert tacthmc.diagnostics.find_modes(rng.normal(size=(20, 1))) is None
+    assert tacthmc.diagnostics.find_modes(np.zeros((1000, 2))) is None
+    repeated = np.repeat(rng.normal(size=(300, 1)), 20, axis=0)
+    assert len(tacthmc.diagnostics.find_modes(repeated).shares) <= 2
+
+
+def test_a_run_too_short_says_so():
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    run = tacthmc.sample(jax.random.key(0), tacthmc.tact(1e-4), target, jnp.zeros(2), 200, 2)
+    found, above = levels(run)
+    assert found["A chain never made a round trip in temperature"] == "bad"
+    assert above.level == "bad"
+
+
+@pytest.mark.parametrize("hottest", [1.001, 1.2])
+def test_a_xi_that_hardly_heats_is_no_tempering(hottest):
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    sampler = tacthmc.tact(0.1, coupling=PowerCoupling.up_to(hottest))
+    run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), 20_000, 2)
+    assert run.round_trips.min() > 0
+    found, _ = levels(run)
+    said = "ξ hardly heats: these are SGNHT's draws"
+    assert (found.get(said) == "look") == (hottest < 1.1)
+    assert ("those of SGNHT" in str(run.summary())) == (hottest < 1.1)
+
+
+def test_a_chain_that_is_no_longer_finite(tmp_path):
+    target = tacthmc.potential(lambda x: jnp.sum(x**4))
+    sampler = tacthmc.sghmc(3.0, keep_every=1)
+    with pytest.warns(tacthmc.DivergedWarning):
+        run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.ones(2), 500, 2)
+    text = tacthmc.write_report(run, tmp_path).read_text()
+    assert "stopped being finite" in text
+
+
+def test_names_cannot_break_the_page(browser, tmp_path):
+    name = "</script><b>&'\""
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x[name] ** 2))
+    start = {name: jnp.zeros(2)}
+    run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), target, start, 5_000, 2)
+    with Page(browser, tacthmc.write_report(run, tmp_path)) as page:
+        assert page.complaints == []
+        assert page.do("() => document.querySelectorAll('b b, td b').length") == 0
+
+
+def test_weighted_draws_are_shown_as_the_posterior(tmp_path):
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    run = tacthmc.sample(
+        jax.random.key(0), tacthmc.tact(0.05), target, jnp.zeros(1), 100_000, 2, keep="all"
+    )
+    draws = Shown("", run).draws["theta[0]"]
+    assert abs(draws.std() - 1) < 0.15
+    assert np.asarray(run.draws).std() > 1.3
+    assert tacthmc.write_report(run, tmp_path).exists()
+
+
+def test_runs_side_by_side(tempered, tmp_path):
+    other = tacthmc.sample(
+        jax.random.key(1), tacthmc.sgnht(0.05), tempered.potential, jnp.zeros(2), 20_000, 3
+    )
+    path = tacthmc.write_report({"tempered": tempered, "not": other}, tmp_path / "both.html")
+    text = path.read_text()
+    found = re.findall(r'<script type="application/json" id="([^"]+)-data">(.*?)</script>', text)
+    keys = [key for key, _ in found]
+    assert keys[0] == "all-comparison"
+    assert "run0-xi" in keys
+    assert "run1-xi" not in keys
+    assert all(json.loads(spec)["data"] for _, spec in found)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="at least one run"):
+        tacthmc.write_report({}, "nowhere.html")
