@@ -9,7 +9,7 @@ some epochs after it, only the weights of a block move; the others, their moment
 thermostats stand still. At a standing body a step leaves the block's conditional law at that λ
 invariant, and at λ = 1 with everything moving the posterior's.
 
-``neighbours`` in OUT.json says what a trip forgets: how much better the predictions of two
+``neighbors`` in OUT.json says what a trip forgets: how much better the predictions of two
 stretches of 120 epochs are together than each by itself, from the ends of two rests with a trip
 between them (for ``sgnht``, of as much time without one), and of two chains.
 
@@ -44,7 +44,7 @@ from benchmarks.cifar_schedules import (
 )
 from tacthmc._typing import Number
 from tacthmc.dynamics import Sweep
-from tacthmc.dynamics._integrator import Moved, Splitting
+from tacthmc.dynamics._langevin import Moved, Splitting
 
 LEAVES = ("conv1", "conv2", "hidden", "out")
 BLOCKS = {
@@ -197,7 +197,7 @@ STRETCHES = ((360, 480), (620, 740), (860, 980))
 """Epochs, of rests between trips with a period of 250."""
 
 
-def neighbours(notes: np.ndarray, plan: list[tuple[str, int]]) -> dict[str, dict[str, float]]:
+def neighbors(notes: np.ndarray, plan: list[tuple[str, int]]) -> dict[str, dict[str, float]]:
     """For each setting: one stretch's log-loss, and what two have less than that."""
     parts: dict[str, list[list[np.ndarray]]] = {}
     for (name, _), chain in zip(plan, notes.astype(np.float32), strict=True):
@@ -250,7 +250,7 @@ def main() -> None:
         },
         "seconds": found["seconds"],
         "plan": plan,
-        "neighbours": neighbours(found["notes"], plan) if args.epochs >= STRETCHES[-1][1] else {},
+        "neighbors": neighbors(found["notes"], plan) if args.epochs >= STRETCHES[-1][1] else {},
         "rows": judged(found, plan, args.burn, (*WAITS, *LONG_WAITS[1:]), SETTINGS),
     }
     args.out.write_text(json.dumps(file, indent=1) + "\n")

@@ -34,7 +34,7 @@ BATCH, DECAY = 64, 1e-3
 
 
 def images(folder: Path, limit: int | None) -> data.ImageSet:
-    """CIFAR-10 from a folder, normalised; a part of it for a trial."""
+    """CIFAR-10 from a folder, normalized; a part of it for a trial."""
     whole = data.load("cifar10", folder=folder)
     if limit is not None:
         whole = data.ImageSet(
@@ -75,7 +75,7 @@ def main() -> None:
     begun = time.perf_counter()
     found = images(args.data, args.limit)
     model = models.cnn(compute=args.compute)
-    fitting = data.shaped(data.normalised(found), model)
+    fitting = data.shaped(data.normalized(found), model)
     num_data = found.num_train
     epoch = num_data // BATCH
     clean = tacthmc.posterior(

@@ -212,7 +212,7 @@ class Bench:
         """Read and place the data."""
         whole = data.load("cifar10", folder=folder, download=False)
         self.model = models.cnn(compute=compute)
-        fitting = data.shaped(data.normalised(whole), self.model)
+        fitting = data.shaped(data.normalized(whole), self.model)
         train = jax.tree.map(lambda x: x[:limit], fitting.train)
         self.num_data = len(train[1])
         self.epoch = self.num_data // BATCH

@@ -36,7 +36,7 @@ def main() -> None:
     args = parser.parse_args()
     found = data.load("fashion_mnist", folder=args.data, download=False)
     model = models.mlp(784, 100, 10)
-    fitting = data.shaped(data.normalised(found), model)
+    fitting = data.shaped(data.normalized(found), model)
     epoch = found.num_train // BATCH
     posterior = tacthmc.posterior(
         models.gaussian_prior(precision=2 * DECAY * found.num_train),

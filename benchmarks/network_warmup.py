@@ -51,7 +51,7 @@ def main() -> None:
         else models.mlp(784, 100, len(found.classes), compute=args.compute)
     )
     batch = 64 if is_cnn else 128
-    fitting = data.shaped(data.normalised(found), model)
+    fitting = data.shaped(data.normalized(found), model)
     num_data = found.num_train
     posterior = tacthmc.posterior(
         models.gaussian_prior(precision=2 * DECAY * num_data),

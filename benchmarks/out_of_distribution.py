@@ -1,4 +1,4 @@
-"""Does a network know what it has not learnt? AUROC of telling foreign images from its own.
+"""Does a network know what it has not learned? AUROC of telling foreign images from its own.
 
     python -m benchmarks.out_of_distribution OUT.json --data FOLDER [--only fashion_mnist]
 
@@ -104,7 +104,7 @@ def fitted(
     )
     found = {kind: one.prediction for kind, one in live.items()}
     scores = found["own"].scores(own.test_labels[:HELD_OUT])
-    row: dict[str, Any] = {"learnt": name, "network": task, "method": method, "seed": seed}
+    row: dict[str, Any] = {"learned": name, "network": task, "method": method, "seed": seed}
     row |= {"epochs": epochs, "draws": found["own"].weight}
     row |= {"round_trips": int(run.round_trips[0])} if method == "tact" else {}
     row |= {k: float(v) for k, v in scores._asdict().items()}
@@ -140,7 +140,7 @@ def main() -> None:
                     "device": str(getattr(jax.devices()[0], "device_kind", jax.devices()[0])),
                     "versions": {"python": platform.python_version(), "jax": jax.__version__},
                 }
-                key = ("learnt", "method", "seed", "epochs")
+                key = ("learned", "method", "seed", "epochs")
                 file = [r for r in file if any(r[k] != row[k] for k in key)] + [row]
                 print(json.dumps(row), flush=True)
                 args.out.write_text(json.dumps(file, indent=1) + "\n")

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
-from tacthmc.compiler._keys import chain_keys, start_keys, step_keys
+from tacthmc.compiler._random import chain_keys, start_keys, step_keys
 from tacthmc.samplers import tact_per_datum
 
 NUM_DATA, WIDTHS, BATCH, KEEP_EVERY = 20_000, (784, 100, 47), 128, 50

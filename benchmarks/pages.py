@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from benchmarks import mobility_tables, no_numbers_tables, speed_tables, sweep_tables
-from tacthmc.paper.figures.catalogue import STUDIES
+from tacthmc.paper.figures.catalog import STUDIES
 from tacthmc.paper.figures.study import read_results
 
 TABLES = (

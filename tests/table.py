@@ -1,101 +1,99 @@
 """One table of all samplers, for the properties that every one of them must have."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
 import tacthmc
+from tacthmc import samplers
 from tacthmc.dynamics import (
+    ContinuousTempering,
+    Coordinates,
     DiagonalThermostat,
     Euler,
-    Frame,
-    HeatedBlock,
+    LinearMap,
     MatrixThermostat,
     Metadynamics,
     Refresh,
-    Relaxed,
-    Sweep,
+    ScheduledTempering,
     TensorThermostat,
     well_tempered,
 )
 from tacthmc.potentials import label_noise
 
+EVERY = 10
+KEEP = tacthmc.Keep(every=EVERY)
+FROM_THE_START = tacthmc.Keep(every=EVERY, after=0)
+KEEPS = {"tact-scheduled": tacthmc.Keep(every=EVERY, after=0, relaxation_window=16)}
+"""What is kept of a sampler's run, where that is not ``FROM_THE_START``."""
+
 RMS = optax.scale_by_rms()
-FRAME = np.array([[1.0, 0.2, 0.0], [0.2, 0.8, 0.1], [0.0, 0.1, 1.2]], np.float32)
+SCALE = np.array([[1.0, 0.2, 0.0], [0.2, 0.8, 0.1], [0.0, 0.1, 1.2]], np.float32)
 SHIFT = np.array([0.1, -0.2, 0.3], np.float32)
+WIDENING = Coordinates(center="mean")
+LINEAR = Coordinates(LinearMap(SCALE, shift=SHIFT), center="mean")
 
-BLOCK = HeatedBlock({"a": False, "b": True})
 
-SAMPLERS = {
-    "tact": lambda eta: tacthmc.tact(eta, keep_every=10),
-    "tact-euler": lambda eta: tacthmc.tact(eta, keep_every=10, integrator=tacthmc.dynamics.Euler()),
-    "tact-authors": lambda eta: tacthmc.samplers.tact_from_tuple(
-        [eta, eta, 0.1, 0.1, 1.0, 1.0, 10], num_data=1, variant="authors"
-    ),
-    "tact-algorithm1": lambda eta: tacthmc.samplers.tact_from_tuple(
-        [eta, eta, 0.1, 0.1, 1.0, 1.0, 10], num_data=1
-    ),
-    "tact-tensor-metadynamics": lambda eta: tacthmc.tact(
-        eta,
-        thermostat=TensorThermostat(),
-        bias=Metadynamics(),
-        keep_every=10,
-    ),
-    "tact-diagonal-well-tempered": lambda eta: tacthmc.tact(
-        eta,
-        thermostat=DiagonalThermostat(),
-        bias=well_tempered(5.0),
-        keep_every=10,
+def seven(eta: Any) -> list[Any]:
+    """The paper's tuple."""
+    return [eta, eta, 0.1, 0.1, 1.0, 1.0, EVERY]
+
+
+def tempered(eta: Any, bias: Any, thermostat: Any) -> tacthmc.dynamics.Langevin:
+    return tacthmc.tact(eta, thermostat=thermostat, tempering=ContinuousTempering(bias=bias))
+
+
+SAMPLERS: dict[str, Callable[[Any], tacthmc.dynamics.Sampler]] = {
+    "tact": lambda eta: tacthmc.tact(eta),
+    "tact-euler": lambda eta: tacthmc.tact(eta, integrator=Euler()),
+    "tact-authors": lambda eta: samplers.tact_from_tuple(seven(eta), num_data=1, variant="authors"),
+    "tact-algorithm1": lambda eta: samplers.tact_from_tuple(seven(eta), num_data=1),
+    "tact-tensor-metadynamics": lambda eta: tempered(eta, Metadynamics(), TensorThermostat()),
+    "tact-diagonal-well-tempered": lambda eta: tempered(
+        eta, well_tempered(5.0), DiagonalThermostat()
     ),
     "tact-matrix": lambda eta: tacthmc.tact(
-        eta, thermostat=MatrixThermostat(), bath_temperature=1.3, keep_every=10
+        eta, thermostat=MatrixThermostat(), bath_temperature=1.3
     ),
-    "tact-breathing": lambda eta: tacthmc.tact(eta, centre="mean", keep_every=10),
-    "tact-framed": lambda eta: tacthmc.tact(
-        eta, frame=Frame(FRAME, shift=SHIFT), centre="mean", keep_every=10
+    "tact-widening": lambda eta: tacthmc.tact(eta, coordinates=WIDENING),
+    "tact-linear": lambda eta: tacthmc.tact(eta, coordinates=LINEAR),
+    "tact-scheduled": lambda eta: tacthmc.tact(eta, tempering=ScheduledTempering(60, rest=0.6)),
+    "tact-scheduled-widening": lambda eta: tacthmc.tact(
+        eta, tempering=ScheduledTempering(60, start=5), coordinates=WIDENING
     ),
-    "tact-swept": lambda eta: tacthmc.tact(
-        eta,
-        sweep=Sweep(60, rest=0.6),
-        relaxed=Relaxed(16),
-        keep_every=10,
+    "tact-scheduled-euler": lambda eta: tacthmc.tact(
+        eta, tempering=ScheduledTempering(60), integrator=Euler()
     ),
-    "tact-swept-breathing": lambda eta: tacthmc.tact(
-        eta, sweep=Sweep(60, start=5), centre="mean", keep_every=10
-    ),
-    "tact-heated-block": lambda eta: tacthmc.tact(eta, heated=BLOCK, keep_every=10),
-    "tact-swept-heated-block": lambda eta: tacthmc.tact(
-        eta,
-        heated=HeatedBlock({"a": True, "b": False}, longer=15),
-        thermostat=TensorThermostat(),
-        sweep=Sweep(60),
-        keep_every=10,
-    ),
-    "tact-swept-euler": lambda eta: tacthmc.tact(
-        eta, sweep=Sweep(60), integrator=Euler(), keep_every=10
-    ),
-    "without-thermostat": lambda eta: tacthmc.samplers.without_thermostat(eta, keep_every=10),
-    "sgnht": lambda eta: tacthmc.sgnht(eta, refresh=Refresh(theta=True), keep_every=10),
-    "sghmc": lambda eta: tacthmc.sghmc(eta, noise_estimate=0.5, keep_every=10),
-    "sgld": lambda eta: tacthmc.sgld(eta, keep_every=10),
-    "psgld": lambda eta: tacthmc.psgld(eta, keep_every=10),
-    "adam": lambda eta: tacthmc.samplers.adam(eta, keep_every=10),
-    "momentum-sgd": lambda eta: tacthmc.samplers.momentum_sgd(eta, keep_every=10),
-    "optimiser": lambda eta: tacthmc.optimizer(RMS, eta, keep_every=10),
+    "without-thermostat": lambda eta: samplers.without_thermostat(eta),
+    "sgnht": lambda eta: tacthmc.sgnht(eta, refresh=Refresh(every=EVERY)),
+    "sghmc": lambda eta: tacthmc.sghmc(eta, noise_estimate=0.5),
+    "sgld": lambda eta: tacthmc.sgld(eta),
+    "psgld": lambda eta: tacthmc.psgld(eta),
+    "adam": lambda eta: samplers.adam(eta),
+    "momentum-sgd": lambda eta: samplers.momentum_sgd(eta),
+    "optimizer": lambda eta: tacthmc.optimizer(RMS, eta),
     "replica-exchange": lambda eta: tacthmc.replica_exchange(
-        eta, temperatures=(1, 2, 4), swap_every=3, energy_noise="measured", keep_every=10
+        eta, temperatures=(1, 2, 4), swap_every=3, energy_noise="measured"
     ),
-    "cyclical": lambda eta: tacthmc.cyclical(eta, cycle_steps=30, explore=0.3, keep_every=10),
+    "cyclical": lambda eta: tacthmc.cyclical(eta, cycle_steps=30, explore=0.3),
     "restarted": lambda eta: tacthmc.restarted(
-        tacthmc.sgnht(eta, keep_every=10), every=20, start=afresh, burn=5
+        tacthmc.sgnht(eta), every=20, start=from_anywhere, burn=5
     ),
 }
 
 START = {"a": np.array([0.5, -0.3]), "b": np.array([[0.2]])}
 
 
-def afresh(key):
+def keep_of(name: str) -> tacthmc.Keep:
+    """What is kept of a sampler's run, from its first step on."""
+    return KEEPS.get(name, FROM_THE_START)
+
+
+def from_anywhere(key):
     return jax.tree.map(lambda x: jax.random.normal(key, x.shape), START)
 
 
@@ -122,7 +120,7 @@ def minibatched(batches):
     )
 
 
-def mislabelled(batches):
+def mislabeled(batches):
     """As :func:`minibatched`, of examples with labels, most of which are wrong."""
     rng = np.random.default_rng(0)
     data = (

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from benchmarks.speed.clock import Lap, Ready, enough
+from benchmarks.speed.clock import Lap, Completion, enough
 from tacthmc._typing import PRNGKey
-from tacthmc.compiler._keys import step_keys
+from tacthmc.compiler._random import step_keys
 from tacthmc.compiler._random import normals
 from tacthmc.potentials._base import Potential
 
@@ -59,7 +59,7 @@ def bare_loop(
 
 def bare_ready(
     potential: Potential, position: Any, part: Part, *, chains: int, seconds: float, seed: int
-) -> Ready:
+) -> Completion:
     """Compile, then find how many steps take about so long."""
     key = jax.random.key(seed)
 
@@ -76,4 +76,4 @@ def bare_ready(
     run(1)
     steps = enough(run, seconds, unit=5)
     facts = {"steps": steps, "chains": chains}
-    return Ready(lambda: Lap(run(steps), steps * chains), compile_seconds, facts)
+    return Completion(lambda: Lap(run(steps), steps * chains), compile_seconds, facts)

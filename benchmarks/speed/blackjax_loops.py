@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from benchmarks.speed.clock import Contestant, Lap, Ready, Skipped
+from benchmarks.speed.clock import Contestant, Lap, Completion, Skipped
 from tacthmc.compiler._cpu_flags import OPTION, small_loop_bytes
 
 STEP_SIZE, FRICTION = 0.1, 1.0
@@ -158,7 +158,7 @@ def contestants(
 ) -> list[Contestant]:
     """One of its samplers in every way."""
 
-    def prepare(way: Way) -> Ready:
+    def prepare(way: Way) -> Completion:
         made = kernel(name, energy, force_noise)
         keys = jax.random.split(jax.random.key(seed), chains)
         positions = jnp.broadcast_to(init, (chains, *init.shape))
@@ -177,7 +177,7 @@ def contestants(
             return Lap(time.perf_counter() - begun, steps * chains)
 
         facts = {"way": way.told, "steps": steps, "chains": chains, OPTION: small_loop_bytes()}
-        return Ready(go, compile_seconds, facts)
+        return Completion(go, compile_seconds, facts)
 
     return [Contestant(way_name(way), partial(prepare, way)) for way in WAYS]
 

@@ -21,7 +21,7 @@ class Lap:
 
 
 @dataclass(frozen=True)
-class Ready:
+class Completion:
     """A contestant that is compiled and warm."""
 
     go: Callable[[], Lap]
@@ -35,7 +35,7 @@ class Contestant:
     """A name, and how to get ready; raises :class:`Skipped` where it cannot."""
 
     name: str
-    prepare: Callable[[], Ready]
+    prepare: Callable[[], Completion]
 
 
 Absent = dict[str, str]
@@ -44,9 +44,9 @@ Absent = dict[str, str]
 
 def made_ready(
     contestants: Sequence[Contestant], say: Say
-) -> tuple[dict[str, Ready], dict[str, Absent]]:
+) -> tuple[dict[str, Completion], dict[str, Absent]]:
     """Those who can take part, and of the others the reason why not."""
-    ready: dict[str, Ready] = {}
+    ready: dict[str, Completion] = {}
     absent: dict[str, Absent] = {}
     for contestant in contestants:
         try:
@@ -57,10 +57,10 @@ def made_ready(
     return ready, absent
 
 
-def by_turns(ready: Mapping[str, Ready], repeats: int, say: Say) -> dict[str, Numbers]:
+def by_turns(ready: Mapping[str, Completion], repeats: int, say: Say) -> dict[str, Numbers]:
     """Everybody once a round; chain-steps a second of each, median, least and most.
 
-    >>> fast = Ready(lambda: Lap(seconds=0.5, work=100))
+    >>> fast = Completion(lambda: Lap(seconds=0.5, work=100))
     >>> by_turns({"fast": fast}, 3, lambda text: None)["fast"]["rate"]
     {'median': 200.0, 'min': 200.0, 'max': 200.0}
     """
@@ -79,7 +79,7 @@ def by_turns(ready: Mapping[str, Ready], repeats: int, say: Say) -> dict[str, Nu
     }
 
 
-def _result(ready: Ready, laps: Sequence[Lap]) -> Numbers:
+def _result(ready: Completion, laps: Sequence[Lap]) -> Numbers:
     rates = [lap.work / lap.seconds for lap in laps]
     return {
         "rate": spread(rates),

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from benchmarks.speed.catalogue import CASES
+from benchmarks.speed.catalog import CASES
 from benchmarks.speed.file import read_bench, write_bench
 from benchmarks.speed.machine import Elsewhere, machine, threads, versions
 from tacthmc.compiler._cpu_devices import one_device

@@ -42,7 +42,7 @@ class Elsewhere:
     """How many cores other processes kept busy since this was made.
 
     A peer whose threads wait for each other loses far more to a busy machine than one that has
-    a single thread: numbers from such a machine compare the neighbours, not the contestants.
+    a single thread: numbers from such a machine compare the neighbors, not the contestants.
     """
 
     MUCH = 0.1

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import tacthmc
 from benchmarks.speed import blackjax_loops, plain, posteriors_loops
 from benchmarks.speed.case import Case, shown
-from benchmarks.speed.clock import Contestant, Ready, by_turns, made_ready, ratio
+from benchmarks.speed.clock import Contestant, Completion, by_turns, made_ready, ratio
 from benchmarks.speed.ours import Driven
 from tacthmc.compiler._cpu_flags import DEFAULT, OPTION, small_loop_bytes
 from tacthmc.dynamics._sampler import Sampler
@@ -56,7 +56,7 @@ def measure(config: Config, say: Say) -> Numbers:
     start = jnp.array([-4.0])
     noisy = tacthmc.noisy(tacthmc.potential(target), force=FORCE_NOISE, energy=ENERGY_NOISE)
     heats: dict[str, Numbers] = {}
-    fastest: dict[str, Ready] = {}
+    fastest: dict[str, Completion] = {}
     results: dict[str, Numbers] = {}
     for peer, ways in _peers(config, target, start).items():
         say(f"{peer}: {len(ways)} ways to write the loop")
@@ -140,9 +140,11 @@ def _peers(
     return peers
 
 
-def _alternating(ours: dict[str, Ready], peers: dict[str, Ready]) -> dict[str, Ready]:
+def _alternating(
+    ours: dict[str, Completion], peers: dict[str, Completion]
+) -> dict[str, Completion]:
     """Ours and theirs by turns, so that neither has the machine's better half of a round."""
-    both: dict[str, Ready] = {}
+    both: dict[str, Completion] = {}
     for number in range(max(len(ours), len(peers))):
         for side in (ours, peers):
             both |= dict(list(side.items())[number : number + 1])

@@ -14,7 +14,7 @@ from benchmarks.speed.case import Case, number, shown
 from benchmarks.speed.clock import (
     Contestant,
     Lap,
-    Ready,
+    Completion,
     by_turns,
     enough,
     made_ready,
@@ -97,7 +97,7 @@ def with_milliseconds(result: Numbers) -> Numbers:
     return {"milliseconds": spread([1e3 / rate for rate in result["rates"]]), **result}
 
 
-def torch_ready(made: Problem, chains: int, count: int, config: Config) -> Ready:
+def torch_ready(made: Problem, chains: int, count: int, config: Config) -> Completion:
     """Algorithm 1 in eager PyTorch on so many threads: chains one after another."""
     torch = load_torch()
     torch.manual_seed(config.seed)
@@ -137,7 +137,7 @@ def torch_ready(made: Problem, chains: int, count: int, config: Config) -> Ready
     run(2)
     steps = enough(run, config.seconds, unit=5)
     facts = {"steps": steps, "chains": chains, "threads": count}
-    return Ready(lambda: Lap(run(steps), steps * chains), None, facts)
+    return Completion(lambda: Lap(run(steps), steps * chains), None, facts)
 
 
 def tables(numbers: Numbers) -> Sequence[tuple[str, Table]]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 import tacthmc
-from benchmarks.speed.clock import Lap, Ready, enough
+from benchmarks.speed.clock import Lap, Completion, enough
 from benchmarks.speed.steps import Steps
 from tacthmc.dynamics._sampler import Sampler
 from tacthmc.potentials._base import Potential
@@ -52,7 +52,7 @@ class Driven:
         positions = jax.tree.map(lambda x: jnp.stack([x] * self.chains), self.init)
         return Steps(self.sampler, self.potential, positions, self.seed)
 
-    def ready(self, seconds: float) -> Ready:
+    def ready(self, seconds: float) -> Completion:
         """Compile, then find how many steps take about so long."""
         unit = self.sampler.keep_every
         compile_seconds = self.run(unit).compile_seconds
@@ -63,4 +63,4 @@ class Driven:
             return Lap(run.seconds, run.num_steps * self.chains)
 
         facts = {"steps": steps, "chains": self.chains, "keep_every": unit}
-        return Ready(go, compile_seconds, facts)
+        return Completion(go, compile_seconds, facts)

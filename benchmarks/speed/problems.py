@@ -11,7 +11,7 @@ from benchmarks.speed.ours import Driven
 from tacthmc._positions import dimension
 from tacthmc.compiler._cpu_devices import mesh_of_cores
 from tacthmc.potentials._base import Potential
-from tacthmc.run._gradient_cost import gradient_work
+from tacthmc.run._gradient_cost import gradient_cost
 from tacthmc.samplers import tact_per_datum
 
 SHAPES = {"mlp": ((28, 28), 47), "cnn": ((32, 32, 3), 10), "lstm": ((28, 28), 10)}
@@ -45,7 +45,7 @@ class Problem:
 
     def _batches(self, ways: int) -> bool:
         data = self.potential.init_data(jax.random.key(0))
-        return gradient_work(self.potential, data, self.init, None).spreads_batches(ways)
+        return gradient_cost(self.potential, data, self.init, None).spreads_batches(ways)
 
 
 def problem(name: str, num_data: int, batch_size: int, seed: int) -> Problem:

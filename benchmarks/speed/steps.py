@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from benchmarks.speed.clock import Lap, Ready, enough
+from benchmarks.speed.clock import Lap, Completion, enough
 from tacthmc.dynamics._sampler import Sampler
 from tacthmc.potentials._base import Potential
 from tacthmc.run._chains import run_chunk, start_chains, traced
@@ -57,7 +57,7 @@ class Steps:
             self.run(min(ROWS, intervals - done))
         return time.perf_counter() - begun
 
-    def ready(self, seconds: float) -> Ready:
+    def ready(self, seconds: float) -> Completion:
         """Compile, then find how many steps take about so long."""
         begun = time.perf_counter()
         self.run(0)
@@ -68,4 +68,4 @@ class Steps:
             return Lap(self._timed(steps), steps * self.count)
 
         facts = {"steps": steps, "chains": self.count, "keep_every": self.keep_every}
-        return Ready(go, compile_seconds, facts)
+        return Completion(go, compile_seconds, facts)

@@ -26,9 +26,12 @@ from tacthmc.potentials._posterior import posterior as posterior
 from tacthmc.potentials._streamed import streamed as streamed
 from tacthmc.report._page import write_report as write_report
 from tacthmc.run._failure import DivergedWarning as DivergedWarning
+from tacthmc.run._keep import Keep as Keep
+from tacthmc.run._program import Program as Program
 from tacthmc.run._result import Run as Run
 from tacthmc.run._resume import load as load
 from tacthmc.run._resume import resume as resume
+from tacthmc.run._start import PerChain as PerChain
 from tacthmc.samplers._cyclical import cyclical as cyclical
 from tacthmc.samplers._optimizer import optimizer as optimizer
 from tacthmc.samplers._replica_exchange import replica_exchange as replica_exchange
@@ -39,6 +42,7 @@ from tacthmc.samplers._sgld import sgld as sgld
 from tacthmc.samplers._sgnht import sgnht as sgnht
 from tacthmc.samplers._tact import tact as tact
 from tacthmc.store._errors import StoreError as StoreError
+from tacthmc.store._store import Store as Store
 from tacthmc.tuning._choices import TuningError as TuningError
 from tacthmc.tuning._warmup import tune as tune
 

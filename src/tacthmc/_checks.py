@@ -8,11 +8,8 @@ import difflib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-
-from tacthmc._typing import Scalar
 
 
 def concrete(value: Any) -> np.ndarray | None:
@@ -59,18 +56,6 @@ def instance(name: str, value: Any, kind: type | tuple[type, ...], expected: str
     """Refuse a value of another kind."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be {expected}; got {value!r}")
-
-
-def scalar(value: Any, name: str) -> Scalar:
-    """What a user's function returned, if it is a floating-point scalar."""
-    value = jnp.asarray(value)
-    if value.shape != ():
-        raise ValueError(
-            f"{name} must return a scalar; got shape {value.shape} (sum over what is left)"
-        )
-    if not jnp.issubdtype(value.dtype, jnp.floating):
-        raise TypeError(f"{name} must return a floating-point number; got dtype {value.dtype}")
-    return value
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Arithmetic on positions: pytrees of floating-point arrays."""
+"""Arithmetic on positions, which are pytrees of floating-point arrays, and on rates."""
 
 import math
 from typing import Any
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, DTypeLike, Float
 
-from tacthmc._typing import Position
+from tacthmc._typing import Position, Rate
 
 
 def dimension(position: Any) -> int:
@@ -119,3 +119,13 @@ def unflatten(vector: Float[Array, " d"], like: Position) -> Position:
         parts.append(vector[start : start + size].reshape(leaf.shape).astype(leaf.dtype))
         start += size
     return jax.tree.unflatten(treedef, parts)
+
+
+def rate_at(rate: Rate, step: Any, dtype: DTypeLike) -> Array:
+    """A rate's value at a step, in the dtype that the dynamics computes in.
+
+    >>> import jax.numpy as jnp
+    >>> float(rate_at(0.5, 3, jnp.float32)), float(rate_at(lambda k: 1.0 / (k + 1), 3, jnp.float32))
+    (0.5, 0.25)
+    """
+    return jnp.asarray(rate(step) if callable(rate) else rate).astype(dtype)

@@ -2,23 +2,20 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array
 
 from tacthmc import _checks as checks
-from tacthmc.dynamics._sampler import Sampler
-from tacthmc.potentials._base import Potential
-from tacthmc.potentials._subset import subset
-from tacthmc.run._arguments import check_progress
-from tacthmc.run._plan import Callback
-from tacthmc.run._result import Run
-from tacthmc.run._sample import run_chains
+from tacthmc.dynamics import Sampler
+from tacthmc.potentials import Potential
+from tacthmc.run import Keep, PerChain, Run
+from tacthmc.run._plan import Callback, check_callbacks, check_progress
+from tacthmc.run._sample import one_key, run_chains
 from tacthmc.run._start import chain_positions, check_start
-from tacthmc.samplers._untuned import Untuned
+from tacthmc.samplers import Untuned
+from tacthmc.store import Store
 from tacthmc.tuning._first import tuned_first
 from tacthmc.tuning._warmup import check_tunable
 
@@ -31,13 +28,8 @@ def sample(
     num_steps: int,
     num_chains: int = 1,
     *,
-    num_warmup: int | None = None,
-    keep: Literal["plateau", "all", "nothing"] = "plateau",
-    sampled: Any = None,
-    init_per_chain: bool | None = None,
-    store: str | Path | None = None,
-    checkpoint_seconds: float | None = 120.0,
-    checkpoint_steps: int | None = None,
+    keep: Keep | None = None,
+    store: Store | str | Path | None = None,
     mesh: Mesh | None = None,
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
@@ -48,36 +40,30 @@ def sample(
         key: a key; chain i's random numbers depend on it and on i alone, however many other
             chains run and on however many devices. (Not so with ``impl="rbg"``, a faster
             generator on some accelerators whose numbers depend on the number of chains.)
-        sampler: any of the package's samplers or optimisers; or a list with one per chain that
+        sampler: any of the package's samplers or optimizers; or a list with one per chain that
             differ in their numbers only, all in one compiled program. Or one without its numbers,
             ``tact()``: then short runs choose them first (:func:`tacthmc.tune`), say so, and
             leave each chain where it starts from; ``run.tuning`` has what they chose.
-        potential: the energy to sample, exp(−U).
+        potential: the energy to sample, exp(−U). To sample some leaves of a pytree and hold the
+            others fixed, see :func:`tacthmc.potentials.subset`.
         init: one position for all chains, or one with a leading axis of ``num_chains``. Where
-            both readings make sense, a vector is one position and a matrix one per row.
-        num_steps: steps per chain, warm-up included, rounded up to a whole number of
-            ``sampler.keep_every``.
+            both readings make sense, a vector is one position and a matrix one per row;
+            :class:`tacthmc.PerChain` says that there is one for each chain.
+        num_steps: steps per chain, rounded up to a whole number of ``keep.every``.
         num_chains: how many chains run, in one compiled program; as many as there are samplers
             where those are a list.
-        num_warmup: the first steps, never kept; a tenth of ``num_steps`` by default.
-        keep: "plateau" keeps draws at unit temperature only; "all" those of all temperatures,
-            with ``run.log_weights`` that turn them into draws from the posterior. The weights
-            need the full-data energy, at every ``keep_every``-th step. "nothing" hands draws at
-            unit temperature to the callbacks and forgets them, for models whose draws would
-            fill the memory: the run then has its trace only.
-        sampled: which leaves of ``init`` to sample (see :func:`tacthmc.potentials.subset`); the others
-            stay fixed, common to all chains, and are None in the draws.
-        init_per_chain: whether ``init`` has a leading chain axis, where that is to be said.
-        store: a new folder to keep the run in: draws and statistics stream to it, and a run
-            that was interrupted in any way goes on with :func:`tacthmc.resume`.
-        checkpoint_seconds: with a store, no more than this is ever computed again.
-        checkpoint_steps: the same in steps; both may be given.
+        keep: which draws are kept (:class:`tacthmc.Keep`); by default those at unit temperature
+            at every 50th step, or as often as tuning chose, after the first tenth.
+        store: a new folder to keep the run in, or a :class:`tacthmc.Store` of it: draws and
+            statistics stream to it, and a run that was interrupted in any way goes on with
+            :func:`tacthmc.resume`.
         mesh: devices to spread chains (axis ``chains``) and each batch's examples (axis
             ``batch``) over: ``jax.make_mesh((4, 2), ("chains", "batch"))``. By default one
             device; on a CPU as many cores as :func:`tacthmc.use_cpu_devices` was called for.
         progress: show a live display; by default in a terminal, elsewhere a line a minute.
         callbacks: functions called with a :class:`tacthmc.run.Snapshot` after each chunk of about
-            a second; one that returns True ends the run there.
+            a second; one that returns True ends the run there. A
+            :class:`tacthmc.run.Observer` remembers what it gathered when a run is resumed.
 
     A chain that is no longer finite stops the run at the end of its chunk with a
     ``DivergedWarning``; all draws up to there are kept, and ``run.failures`` says more.
@@ -95,16 +81,13 @@ def sample(
         )
         checks.whole("num_chains", num_chains, 1)
         check_progress(progress)
-        if not jnp.issubdtype(jnp.asarray(key).dtype, jax.dtypes.prng_key):
-            key = jax.random.wrap_key_data(jnp.asarray(key))
-        if sampled is not None:
-            potential, init = subset(potential, init, sampled)
-            sampled = None
+        check_callbacks(callbacks)
+        key = one_key(key)
         check_tunable(potential)
-        starts = chain_positions(potential, init, num_chains, init_per_chain)
+        starts = chain_positions(potential, init, num_chains)
         check_start(potential, starts, key)
-        sampler, init = tuned_first(key, sampler, potential, starts, progress)
-        init_per_chain = True
+        sampler, starts = tuned_first(key, sampler, potential, starts, progress)
+        init = PerChain(starts)
     return run_chains(
         key,
         sampler,
@@ -112,13 +95,8 @@ def sample(
         init,
         num_steps,
         num_chains,
-        num_warmup=num_warmup,
         keep=keep,
-        sampled=sampled,
-        init_per_chain=init_per_chain,
         store=store,
-        checkpoint_seconds=checkpoint_seconds,
-        checkpoint_steps=checkpoint_steps,
         mesh=mesh,
         progress=progress,
         callbacks=callbacks,

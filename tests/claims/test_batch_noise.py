@@ -143,9 +143,9 @@ def test_one_example_epochs_and_centres_are_left_alone():
     epochs = skewed(batches="epochs")
     assert epochs.tilted(by) is epochs
     assert not epochs.tilts
-    centred = control_variates(skewed(), here)
-    assert centred.tilted(by) is centred
-    assert not centred.tilts
+    centered = control_variates(skewed(), here)
+    assert centered.tilted(by) is centered
+    assert not centered.tilts
     whole = tacthmc.potential(lambda x: jnp.sum(x**2))
     assert whole.tilted(by) is whole
     assert not whole.tilts

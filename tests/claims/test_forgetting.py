@@ -13,7 +13,7 @@ from tacthmc.dynamics._bias_file import save_bias
 COUPLING = PowerCoupling()
 
 
-def learnt(bias, energies, xis):
+def learned(bias, energies, xis):
     """The table after these energies at these places, and its mean energies on the way."""
 
     def step(table, given):
@@ -33,8 +33,8 @@ def test_it_follows_a_drift_in_each_bin_s_own_visits():
     count, window = 8_000, 100.0
     energies = jnp.linspace(1000.0, 0.0, count)
     bias = AdaptiveBiasingForce(bins=10, window=window)
-    table, _ = learnt(bias, energies, two_places(count))
-    everything, _ = learnt(AdaptiveBiasingForce(bins=10), energies, two_places(count))
+    table, _ = learned(bias, energies, two_places(count))
+    everything, _ = learned(AdaptiveBiasingForce(bins=10), energies, two_places(count))
     cold, hot = (int(bias._bin(jnp.asarray(x), COUPLING)) for x in (0.5, 1.5))
     # The lag is the window, in visits of the bin: every fourth step, or three of four.
     slope = 1000.0 / count
@@ -46,14 +46,14 @@ def test_it_follows_a_drift_in_each_bin_s_own_visits():
 
 def test_its_noise_is_that_of_two_windows():
     energies = jax.random.normal(jax.random.key(0), (40_000,))
-    _, means = learnt(AdaptiveBiasingForce(bins=2, window=50.0), energies, jnp.full(40_000, 0.1))
+    _, means = learned(AdaptiveBiasingForce(bins=2, window=50.0), energies, jnp.full(40_000, 0.1))
     assert np.var(np.asarray(means)[500:, 0]) == pytest.approx(1 / (2 * 50 - 1), rel=0.15)
 
 
 def test_until_the_window_is_full_it_is_the_plain_mean():
     energies = jax.random.normal(jax.random.key(0), (60,))
     tables = [
-        learnt(AdaptiveBiasingForce(bins=4, **options), energies, two_places(60))[0]
+        learned(AdaptiveBiasingForce(bins=4, **options), energies, two_places(60))[0]
         for options in ({}, {"window": None}, {"window": 60.0})
     ]
     for one in tables[1:]:

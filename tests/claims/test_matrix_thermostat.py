@@ -73,11 +73,11 @@ def test_law_of_the_diagonal():
     for i in range(2):
         mean = C + ETA * NOISE_COVARIANCE[i, i] / 2
         assert_mean(z[..., i, i], mean, 0.03 * mean, f"mean of z_{i}{i}")
-        centred = (z[..., i, i] - z[..., i, i].mean()) ** 2
-        assert_mean(centred, ETA, 0.05 * ETA, f"variance of z_{i}{i}")
+        centered = (z[..., i, i] - z[..., i, i].mean()) ** 2
+        assert_mean(centered, ETA, 0.05 * ETA, f"variance of z_{i}{i}")
     assert np.allclose(z[..., 0, 1], z[..., 1, 0], atol=1e-5)
-    centred = (z[..., 0, 1] - z[..., 0, 1].mean()) ** 2
-    assert_mean(centred, ETA / 2, 0.05 * ETA / 2, "variance of z_01")
+    centered = (z[..., 0, 1] - z[..., 0, 1].mean()) ** 2
+    assert_mean(centered, ETA / 2, 0.05 * ETA / 2, "variance of z_01")
 
 
 def test_scalar_thermostat_with_unequal_masses():

@@ -85,7 +85,7 @@ def test_plateau_share(tact_run):
 
 
 def test_thermostats_follow_theorem_1(tact_run):
-    # The discretisation shifts the thermostat's mean by a relative O(η).
+    # The discretization shifts the thermostat's mean by a relative O(η).
     for name, mean, variance in (
         ("thermostat", NOISE + ETA * FORCE**2 / 2, ETA / 1.0),
         ("xi_thermostat", NOISE + ETA * ENERGY**2 / 2, ETA / 1.0),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.compiler._keys import step_keys
+from tacthmc.compiler._random import step_keys
 from tacthmc.potentials._batches import Epochs
 from tacthmc.run import _plan as plan
 from tests.table import SAMPLERS, energy, minibatched, mislabelled, noisy, same, start

@@ -199,7 +199,7 @@ def test_the_centre_is_learnt_on_the_plateau_only():
     ids=lambda b: f"{type(b).__name__}-{getattr(b, 'boost', None)}",
 )
 def test_a_table_means_the_same_with_and_without(bias):
-    """What one form has learnt is a start for the other: tables that are seen have all of A."""
+    """What one form has learned is a start for the other: tables that are seen have all of A."""
     size, bath = 6, 1.3
     with_centre = tacthmc.tact(0.1, bias=bias, centre="mean", bath_temperature=bath)
     coupling = with_centre.coupling

@@ -1,7 +1,7 @@
 """Weak order by regression: about 1 for Euler, about 2 for the splitting, in Δt = √η.
 
 c is a friction per step, so that it has to shrink with Δt (c ∝ √η, γ fixed) for the
-discretisation to have a limit. On this target the position's variance is asked for, and the
+discretization to have a limit. On this target the position's variance is asked for, and the
 kinetic temperature where the position's error happens to vanish to first order (SGHMC-Euler).
 """
 
@@ -110,8 +110,8 @@ def test_weak_order(case):
     away = np.abs(means - (exact_variance(energy) if observable is square else 1.0))
     logs = np.log(sizes)
     slope = np.polyfit(logs, np.log(away), 1)[0]
-    centred = logs - logs.mean()
-    noise = np.sqrt(np.sum((centred * standard / away) ** 2)) / np.sum(centred**2)
+    centered = logs - logs.mean()
+    noise = np.sqrt(np.sum((centered * standard / away) ** 2)) / np.sum(centered**2)
     # ±0.3 for the share of higher orders, the rest for Monte-Carlo error.
     assert abs(slope - order) < 0.3 + QUANTILE * noise, (slope, noise, away, standard)
     # With this the orders 1 and 2 cannot be taken for each other.

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
-from tests.table import SAMPLERS, energy, start
+from tests.table import SAMPLERS, energy, keep_of, start
 
 FOLDER = Path(__file__).parent / "records"
 STEPS = 200
@@ -46,7 +46,7 @@ def numbers(name):
                 start(jnp.float64),
                 STEPS,
                 chains,
-                num_warmup=0,
+                keep=keep_of(name),
                 progress=False,
             )
             for column, values in run.trace.items():

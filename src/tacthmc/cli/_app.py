@@ -173,7 +173,7 @@ def reproduce(
 
     from rich.console import Console
 
-    from tacthmc.paper.figures.catalogue import STUDIES
+    from tacthmc.paper.figures.catalog import STUDIES
     from tacthmc.paper.figures.study import read_results, write_picture, write_results
 
     study = STUDIES[figure.value]
@@ -229,7 +229,9 @@ def sample(
         Path | None,
         typer.Option(help="A new folder for the run; runs/FILE.", show_default=False),
     ] = None,
-    steps: Annotated[int, typer.Option(help="Steps per chain, warm-up included.")] = 100_000,
+    steps: Annotated[
+        int, typer.Option(help="Steps per chain, those that are not kept included.")
+    ] = 100_000,
     chains: Annotated[int, typer.Option(help="How many chains run.")] = 4,
     sampler: Annotated[
         SamplerName | None,
@@ -273,7 +275,7 @@ def sample(
 
         model = load_model(path, name)
         key = jax.random.key(seed)
-        given = {"step_size": step_size, "noise": noise, "keep_every": keep_every}
+        given = {"step_size": step_size, "noise": noise}
         settings = {k: v for k, v in given.items() if v is not None}
         named = None if sampler is None else sampler.value
         chosen = chosen_sampler(key, model, named, settings, chains, tune, typer.echo)
@@ -285,8 +287,11 @@ def sample(
             model.start,
             steps,
             chains,
-            num_warmup=warmup,
-            keep=keep.value,
+            keep=tacthmc.Keep(
+                every=keep_every,
+                after=warmup,
+                temperatures="all" if keep is Keep.all else "unit",
+            ),
             store=folder,
         )
         typer.echo(str(run.summary()))

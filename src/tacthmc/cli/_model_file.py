@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from tacthmc import _checks as checks
-from tacthmc.dynamics._sampler import Sampler
-from tacthmc.potentials._base import Potential
-from tacthmc.samplers._untuned import Untuned
+from tacthmc.dynamics import Sampler
+from tacthmc.potentials import Potential
+from tacthmc.samplers import Untuned
 
 DEFAULT = "model"
 _NOT_THEIRS = ("tacthmc", "jax", "jaxlib", "equinox", "jaxtyping", "beartype", "typer", "click")
@@ -46,7 +46,7 @@ def model():
     """The potential to sample, and a starting point.
 
     A third value may be a sampler, for settings that the command line has no flag for:
-    return potential, start, tacthmc.tact(step_size=1e-3, bias=tacthmc.dynamics.Metadynamics())
+    return potential, start, tacthmc.tact(step_size=1e-3, noise=0.2)
     (tacthmc.tact() without a number has all of them chosen by short runs, as --tune does.)
     """
     noise = jax.random.normal(jax.random.key(1), (20,))

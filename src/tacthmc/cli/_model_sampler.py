@@ -8,11 +8,11 @@ import jax
 import tacthmc
 from tacthmc._typing import PRNGKey
 from tacthmc.cli._model_file import Model
-from tacthmc.dynamics._sampler import Sampler
+from tacthmc.dynamics import Sampler
+from tacthmc.potentials import StreamedPosterior
 from tacthmc.potentials._base import innermost
-from tacthmc.potentials._streamed import StreamedPosterior
 from tacthmc.run._start import chain_positions
-from tacthmc.samplers._untuned import Untuned
+from tacthmc.samplers import Untuned
 from tacthmc.tuning._curvature import first_step_size
 
 
@@ -29,8 +29,8 @@ def chosen_sampler(
 
     >>> import jax, jax.numpy as jnp
     >>> model = Model(tacthmc.potential(lambda x: jnp.sum(x**2)), jnp.zeros(2), None)
-    >>> chosen_sampler(jax.random.key(0), model, None, {"keep_every": 20}, 4, True, print)
-    Untuned(keep_every=20)
+    >>> chosen_sampler(jax.random.key(0), model, None, {"noise": 0.2}, 4, True, print)
+    Untuned(noise=0.2)
     """
     if model.sampler is not None:
         asked = ["sampler"] * (name is not None) + list(settings) + ["tune"] * tune
@@ -63,6 +63,6 @@ def _first_guess(key: PRNGKey, model: Model, name: str, chains: int) -> float:
         raise ValueError("data from a loader have no batch to guess with: give --step-size")
     # A stream of its own: chains fold their index into the same key.
     own = jax.random.fold_in(key, 2**31 + 1)
-    positions = chain_positions(model.potential, model.start, chains, None)
+    positions = chain_positions(model.potential, model.start, chains)
     first = jax.tree.map(lambda leaf: leaf[0], positions)
     return first_step_size(own, model.potential, first)

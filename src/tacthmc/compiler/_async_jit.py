@@ -18,7 +18,7 @@ class _Fixed(NamedTuple):
     value: Any
 
 
-def unwaited(function: Callable[..., R]) -> Callable[..., R]:
+def async_jit(function: Callable[..., R]) -> Callable[..., R]:
     """As ``equinox.filter_jit``, arrays traced and all else fixed, but it returns at once.
 
     Arguments are given by position. Equinox waits for the end of each call, to say more of its own
@@ -26,7 +26,7 @@ def unwaited(function: Callable[..., R]) -> Callable[..., R]:
     one gave, nothing may wait.
 
     >>> import jax.numpy as jnp
-    >>> shifted = unwaited(lambda x, by: {name: leaf + by for name, leaf in x.items()})
+    >>> shifted = async_jit(lambda x, by: {name: leaf + by for name, leaf in x.items()})
     >>> shifted({"a": jnp.zeros(())}, 2)["a"].item()
     2.0
     """

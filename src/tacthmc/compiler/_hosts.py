@@ -15,7 +15,7 @@ class OtherProcessError(RuntimeError):
     """Another process of the run failed; its own message says why."""
 
 
-def everyone(values: Any) -> np.ndarray:
+def all_gather(values: Any) -> np.ndarray:
     """The values of every process, with a leading process axis."""
     values = np.asarray(values)
     if jax.process_count() == 1:
@@ -23,7 +23,7 @@ def everyone(values: Any) -> np.ndarray:
     return np.asarray(multihost_utils.process_allgather(values))
 
 
-def together(action: Callable[[], T]) -> T:
+def raise_together(action: Callable[[], T]) -> T:
     """Do something that may fail in one process; if it does, all of them raise.
 
     A process that went on alone would wait for the others for ever.
@@ -33,7 +33,7 @@ def together(action: Callable[[], T]) -> T:
         result = action()
     except Exception as raised:
         error = raised
-    failed = np.flatnonzero(everyone(error is not None))
+    failed = np.flatnonzero(all_gather(error is not None))
     if error is not None:
         raise error
     if failed.size:
@@ -41,9 +41,9 @@ def together(action: Callable[[], T]) -> T:
     return result  # pyright: ignore[reportReturnType]
 
 
-def everyones_json(value: Any) -> list[Any]:
+def all_gather_json(value: Any) -> list[Any]:
     """Any JSON value of every process."""
     text = json.dumps(value).encode()
-    size = int(everyone(len(text)).max())
-    rows = everyone(np.frombuffer(text.ljust(size), np.uint8))
+    size = int(all_gather(len(text)).max())
+    rows = all_gather(np.frombuffer(text.ljust(size), np.uint8))
     return [json.loads(bytes(row)) for row in rows]

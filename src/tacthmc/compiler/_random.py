@@ -68,10 +68,10 @@ def words_of(key: PRNGKey) -> UInt32[Array, "2"]:
     return folded
 
 
-def related(key: PRNGKey, family: int, number: Array | int = 0) -> PRNGKey:
+def derive_key(key: PRNGKey, family: int, number: Array | int = 0) -> PRNGKey:
     """Another key, for cheap: ``family`` and ``number`` are XORed into its two words.
 
-    Threefry takes neighbouring keys as independent ones, and two relatives of one key never
+    Threefry takes neighboring keys as independent ones, and two relatives of one key never
     meet; relatives of relatives may. A generator whose keys hold its counter (``rbg``) would
     then give overlapping numbers: there both are folded in.
     """
@@ -202,3 +202,20 @@ def normals(key: PRNGKey, like: Position, extra: int = 0) -> tuple[Position, Flo
     starts = [sum(leaf.size for leaf in leaves[:i]) for i in range(len(leaves))]
     drawn = [normal(key, x.shape, x.dtype, i) for x, i in zip(leaves, starts, strict=True)]
     return jax.tree.unflatten(treedef, drawn), normal(key, (extra,), dtype, size)
+
+
+def chain_keys(key: PRNGKey, chain: Array | int) -> tuple[PRNGKey, PRNGKey]:
+    """A chain's two streams: one to start, one for its steps."""
+    start, steps = jax.random.split(jax.random.fold_in(key, chain))
+    return start, steps
+
+
+def start_keys(start: PRNGKey) -> tuple[PRNGKey, PRNGKey]:
+    """Keys of a chain's first state, and of its memory of the data."""
+    state, data = jax.random.split(start)
+    return state, data
+
+
+def step_keys(steps: PRNGKey, step: Array | int) -> tuple[PRNGKey, PRNGKey]:
+    """Keys of a step's noise, and of its batch."""
+    return derive_key(steps, 1, step), derive_key(steps, 2, step)

@@ -45,12 +45,12 @@ def _many(size: int, batched: Any, table: Any, index: Any, amount: Any) -> Any:
         jnp.asarray(value) if is_batched else jnp.broadcast_to(value, (size, *value.shape))
         for value, is_batched in zip((table, index, amount), batched, strict=True)
     ]
-    together = jax.vmap(_masked)
+    all_at_once = jax.vmap(_masked)
     # Read, written and counted once more for the loop's own memory.
     touched = 3 * full[0].size * full[0].dtype.itemsize
     spread = jax.sharding.get_abstract_mesh().auto_axes
     if spread or touched > small_loop_bytes() // 2:
         # Chains on several devices would talk across at every turn of a loop over them, and a
         # loop that is not compiled whole costs more than all of the tables.
-        return together(*full), True
-    return jax.lax.platform_dependent(*full, cpu=_one_by_one, default=together), True
+        return all_at_once(*full), True
+    return jax.lax.platform_dependent(*full, cpu=_one_by_one, default=all_at_once), True

@@ -44,7 +44,7 @@ def ess(values: np.ndarray) -> float:
 
 
 def mean_ess(values: np.ndarray) -> float:
-    """Effective sample size of the mean of a (chain, draw) array, without rank normalisation.
+    """Effective sample size of the mean of a (chain, draw) array, without rank normalization.
 
     >>> import numpy as np
     >>> bool(3000 < mean_ess(np.random.default_rng(0).normal(size=(4, 1000))) < 5000)
@@ -56,7 +56,7 @@ def mean_ess(values: np.ndarray) -> float:
 
 
 def rhat(values: np.ndarray) -> float:
-    """Rank-normalised split R-hat of a (chain, draw) array; NaN for a single chain.
+    """Rank-normalized split R-hat of a (chain, draw) array; NaN for a single chain.
 
     >>> import numpy as np
     >>> bool(rhat(np.random.default_rng(0).normal(size=(4, 1000))) < 1.01)

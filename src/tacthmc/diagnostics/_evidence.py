@@ -1,11 +1,11 @@
-r"""Ratios of normalisers between temperatures, from what the bias has learnt.
+r"""Ratios of normalizers between temperatures, from what the bias has learned.
 
 With Z(λ) = ∫exp(−λU(θ))dθ, d log Z/dλ = −⟨U⟩_λ: what the adaptive biasing force averages, bin by
 bin, integrates to log Z along λ (thermodynamic integration). In ξ that is A(ξ) = −T·log Z(λ(ξ))
 up to a constant, the free energy.
 
 Where λ multiplies a part of the energy only (:mod:`tacthmc.potentials._energy_terms`), Z(λ) = ∫exp(−U0 − λU1) and
-d log Z/dλ = −⟨U1⟩_λ. With U1 the negative log likelihood and a normalised prior, log Z(1) is the
+d log Z/dλ = −⟨U1⟩_λ. With U1 the negative log likelihood and a normalized prior, log Z(1) is the
 log evidence and Z(λ) is that of the power posterior, log Z(0) = 0: the ratio at the hottest
 temperature is the part of −log Z(1) that lies above it.
 """
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from tacthmc.dynamics import Coupling
 from tacthmc.dynamics._bias import FreeEnergy, MeanEnergies
-from tacthmc.dynamics._coupling import Coupling
 
 
 class EvidenceRatio(NamedTuple):
@@ -37,14 +37,14 @@ class Profile(NamedTuple):
     table: Any
     coupling: Coupling
     bath: float
-    known: float
+    analytic_log_lambda: float
     """The factor of T·log λ in it that is exact."""
 
 
 def log_ratio(profile: Profile, temperature: float | None) -> tuple[float, float]:
-    """The temperature (the hottest that was learnt about by default) and log Z there.
+    """The temperature (the hottest that was learned about by default) and log Z there.
 
-    Between the profile's points all but the known part is linear in λ, as the integral of a mean
+    Between the profile's points all but the exact part is linear in λ, as the integral of a mean
     energy that is constant in a bin is.
     """
     places, values, lam = _right_side(profile)
@@ -55,10 +55,10 @@ def log_ratio(profile: Profile, temperature: float | None) -> tuple[float, float
             f"temperature must lie between 1 and the hottest, {hottest:g}; got {temperature!r}"
         )
     _check_visited(profile, places[np.searchsorted(-lam, -1 / wanted * (1 + 1e-6))])
-    rest = values / profile.bath - profile.known * np.log(lam)
+    rest = values / profile.bath - profile.analytic_log_lambda * np.log(lam)
     # λ falls along ξ, and np.interp wants it to rise.
     at = float(np.interp(1 / wanted, lam[::-1], rest[::-1]))
-    return wanted, -(at + profile.known * np.log(1 / wanted))
+    return wanted, -(at + profile.analytic_log_lambda * np.log(1 / wanted))
 
 
 def _right_side(profile: Profile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -76,7 +76,7 @@ def _check_visited(profile: Profile, place: float) -> None:
     wall = float(profile.coupling.wall)
     low = 0.0 if profile.coupling.even else -wall
     edges = np.linspace(low, wall, len(visits) + 1)
-    # On the plateau λ is 1 and nothing is integrated: a swept ξ is in one of its bins only.
+    # On the plateau λ is 1 and nothing is integrated: a scheduled ξ is in one of its bins only.
     begin = float(profile.coupling.plateau) + 1e-6 * wall
     between = (edges[1:] > begin) & (edges[:-1] < place - 1e-6 * wall)
     if np.any(visits[between] == 0):

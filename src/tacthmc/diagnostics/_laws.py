@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacthmc._typing import Draws, Position
-from tacthmc.dynamics._langevin import Langevin
-from tacthmc.dynamics._thermostat import Noise, NoThermostat
+from tacthmc.dynamics import ContinuousTempering, Langevin, NoThermostat
+from tacthmc.dynamics._thermostat import NoiseLevels
 
 
 class Law(NamedTuple):
@@ -68,25 +68,26 @@ def thermostat_laws(
     """Compare thermostats and kinetic temperatures with Theorem 1.
 
     The theorem is for constant rates: with schedules, the rates at the start are used. Without
-    the energy's variance (None) there is no law for z_ξ, and none for a ξ that is led.
+    the energy's variance (None) there is no law for z_ξ, and none for a ξ on a schedule.
     """
-    now = sampler.settings(jnp.zeros((), int), position)
+    now = sampler.rates(jnp.zeros((), int), position)
     bath = float(now.theta.bath)
     laws = []
     if not isinstance(sampler.thermostat, NoThermostat):
         weights = sampler.thermostat.weights(now.mass)
-        felt = jax.tree.map(
+        variances = jax.tree.map(
             lambda v, m, g: v / np.asarray(m * g), force_variance, now.mass, weights
         )
-        noise = Noise(float(now.c), felt)
+        noise = NoiseLevels(float(now.theta.c), variances)
         mean, variance = sampler.thermostat.level_law(position, noise, now.theta)
         laws.append(_law("z_theta", column("thermostat"), mean, variance))
     laws.append(_mean_only("kinetic temperature of theta", column("kinetic_temperature"), bath))
-    if sampler.coupling is None or sampler.sweep is not None:
+    tempering = sampler.tempering
+    if not isinstance(tempering, ContinuousTempering):
         return laws
-    if energy_variance is not None and not isinstance(sampler.xi_thermostat, NoThermostat):
-        noise = Noise(float(now.xi_c), np.asarray(energy_variance))
-        mean, variance = sampler.xi_thermostat.level_law(jnp.zeros(()), noise, now.xi)
+    if energy_variance is not None and not isinstance(tempering.thermostat, NoThermostat):
+        noise = NoiseLevels(float(now.xi.c), np.asarray(energy_variance))
+        mean, variance = tempering.thermostat.level_law(jnp.zeros(()), noise, now.xi)
         laws.append(_law("z_xi", column("xi_thermostat"), mean, variance))
     laws.append(_mean_only("kinetic temperature of xi", column("xi_kinetic_temperature"), bath))
     return laws

@@ -18,13 +18,13 @@ def find_modes(
     *,
     ratio: float = 3.0,
     least: float = 0.01,
-    neighbours: int | None = None,
+    neighbors: int | None = None,
     most: int = 6000,
 ) -> Modes | None:
     """Tell the modes of draws (draw, coordinate) apart.
 
     Two peaks of the density are two modes if along every way between them the density falls
-    below 1/``ratio`` of the lower peak. The density is that of the ``neighbours`` nearest (8
+    below 1/``ratio`` of the lower peak. The density is that of the ``neighbors`` nearest (8
     to 30, by the number of draws) of at most ``most`` draws, and draws join the mode uphill of
     them (persistence clustering, Chazal et al. 2013). Modes with less than a share ``least``
     join the nearest other one. It is meant for a handful of coordinates. Labels go from the
@@ -45,11 +45,11 @@ def find_modes(
     # repeat each other would look like peaks of any height.
     chosen = scaled[np.unique(np.linspace(0, len(draws) - 1, most).astype(int))]
     chosen = np.unique(chosen, axis=0)
-    neighbours = int(np.clip(len(chosen) // 20, 8, 30)) if neighbours is None else neighbours
-    if len(chosen) < 4 * neighbours:
+    neighbors = int(np.clip(len(chosen) // 20, 8, 30)) if neighbors is None else neighbors
+    if len(chosen) < 4 * neighbors:
         return None
     tree = KDTree(chosen)
-    found = tree.query(chosen, neighbours + 1)
+    found = tree.query(chosen, neighbors + 1)
     distances, near = np.asarray(found[0]), np.asarray(found[1])
     dimension = draws.shape[1]
     density = -dimension * np.log(np.maximum(distances[:, -1], 1e-12))

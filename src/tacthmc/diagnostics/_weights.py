@@ -113,8 +113,8 @@ def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
 
 def weighted_sd(values: np.ndarray, weights: np.ndarray) -> float:
     """The standard deviation of (chain, draw) values."""
-    centred = values - weighted_mean(values, weights)
-    return float(np.sqrt(np.average(centred**2, weights=weights)))
+    centered = values - weighted_mean(values, weights)
+    return float(np.sqrt(np.average(centered**2, weights=weights)))
 
 
 def influence(values: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 r"""Biases that keep ξ moving: adaptive biasing force, metadynamics, well-tempered, none.
 
 Without a bias ξ sits where its free energy A(ξ) = −T·log π(ξ) is lowest. A bias adds
-+A′(ξ) to ξ's force (the paper's Eq. 11), learnt on the way. Given |ξ| ≤ ξ0 the law of θ is
++A′(ξ) to ξ's force (the paper's Eq. 11), learned on the way. Given |ξ| ≤ ξ0 the law of θ is
 the posterior whatever the bias is, so an unconverged bias costs efficiency, not correctness.
 
 A bias is a frozen object of settings; its table is a separate state, so that chains can be
@@ -19,13 +19,13 @@ import numpy as np
 from jaxtyping import Array, DTypeLike, Float, Int
 
 from tacthmc import _checks as checks
+from tacthmc._positions import rate_at
 from tacthmc._typing import Number, Rate, Scalar
 from tacthmc.compiler._scatter import add_at
 from tacthmc.dynamics._coupling import Coupling
-from tacthmc.dynamics._rates import rate_at
 
 
-class Seen(NamedTuple):
+class BiasInput(NamedTuple):
     """What a bias learns from at one step: ξ, T·λ′(ξ), the energy Ũ, and the step count."""
 
     xi: Scalar
@@ -42,7 +42,7 @@ class FreeEnergy(NamedTuple):
 
 
 class Bias(eqx.Module):
-    """A force +A′(ξ) on the tempering variable, learnt from where ξ has been."""
+    """A force +A′(ξ) on the tempering variable, learned from where ξ has been."""
 
     bins: eqx.AbstractVar[int]
     table: eqx.AbstractVar[Any]
@@ -52,11 +52,11 @@ class Bias(eqx.Module):
         """A table that has seen nothing."""
 
     @abstractmethod
-    def force(self, table: Any, seen: Seen, coupling: Coupling) -> Scalar:
+    def force(self, table: Any, at: BiasInput, coupling: Coupling) -> Scalar:
         """The force A′(ξ) to add."""
 
     @abstractmethod
-    def update(self, table: Any, seen: Seen, coupling: Coupling) -> Any:
+    def update(self, table: Any, at: BiasInput, coupling: Coupling) -> Any:
         """The table after this step."""
 
     @abstractmethod
@@ -67,11 +67,13 @@ class Bias(eqx.Module):
     def pooled(self, tables: Any) -> Any:
         """One table out of several chains' (a leading axis on each leaf)."""
 
-    def raised(self, table: Any, coupling: Coupling, bath: Number, amount: Number) -> Any:
+    def with_log_lambda_term(
+        self, table: Any, coupling: Coupling, bath: Number, amount: Number
+    ) -> Any:
         """The table that stands for A + ``bath``·``amount``·log λ instead of A.
 
-        What a sampler knows of A by itself (:mod:`tacthmc.dynamics._temperature_scaled`) is not in its table; in
-        tables that people see, save and start from, it is.
+        What a sampler knows of A by itself (:mod:`tacthmc.dynamics._coordinates`) is not in its
+        table; in tables that people see, save and start from, it is.
         """
         return table
 
@@ -87,7 +89,7 @@ class Bias(eqx.Module):
         return FrozenBias(self)
 
     def started_from(self, table: Any) -> "Bias":
-        """The same bias, beginning with a table learnt earlier."""
+        """The same bias, beginning with a table learned earlier."""
         expected = jax.tree.map(jnp.shape, self.empty(jnp.float32))
         if jax.tree.map(jnp.shape, table) != expected:
             raise ValueError(
@@ -109,35 +111,32 @@ class FrozenBias(Bias):
         self.inner, self.bins, self.table = inner, inner.bins, inner.table
 
     def empty(self, dtype: DTypeLike) -> Any:
-        """The inner bias's."""
         return self.inner.empty(dtype)
 
-    def force(self, table: Any, seen: Seen, coupling: Coupling) -> Scalar:
-        """The inner bias's."""
-        return self.inner.force(table, seen, coupling)
+    def force(self, table: Any, at: BiasInput, coupling: Coupling) -> Scalar:
+        return self.inner.force(table, at, coupling)
 
-    def update(self, table: Any, seen: Seen, coupling: Coupling) -> Any:
-        """Stay."""
+    def update(self, table: Any, at: BiasInput, coupling: Coupling) -> Any:
         return table
 
     def free_energy(self, table: Any, coupling: Coupling, bath: float = 1.0) -> FreeEnergy:
-        """The inner bias's."""
         return self.inner.free_energy(table, coupling, bath)
 
     def pooled(self, tables: Any) -> Any:
-        """The inner bias's."""
         return self.inner.pooled(tables)
 
-    def raised(self, table: Any, coupling: Coupling, bath: Number, amount: Number) -> Any:
-        """The inner bias's."""
-        return self.inner.raised(table, coupling, bath, amount)
+    def with_log_lambda_term(
+        self, table: Any, coupling: Coupling, bath: Number, amount: Number
+    ) -> Any:
+        return self.inner.with_log_lambda_term(table, coupling, bath, amount)
 
 
 class NoBias(Bias):
     """No bias: ξ feels its bare free energy.
 
     >>> import tacthmc
-    >>> tacthmc.tact(0.01, bias=NoBias()).bias.bins
+    >>> xi = tacthmc.dynamics.ContinuousTempering(bias=NoBias())
+    >>> tacthmc.tact(0.01, tempering=xi).tempering.bias.bins
     0
     """
 
@@ -145,23 +144,19 @@ class NoBias(Bias):
     table: Any = None
 
     def empty(self, dtype: DTypeLike) -> tuple[()]:
-        """Nothing."""
         return ()
 
-    def force(self, table: Any, seen: Seen, coupling: Coupling) -> Scalar:
-        """Zero."""
-        return jnp.zeros_like(seen.xi)
+    def force(self, table: Any, at: BiasInput, coupling: Coupling) -> Scalar:
+        return jnp.zeros_like(at.xi)
 
-    def update(self, table: Any, seen: Seen, coupling: Coupling) -> Any:
-        """Nothing."""
+    def update(self, table: Any, at: BiasInput, coupling: Coupling) -> Any:
         return table
 
     def free_energy(self, table: Any, coupling: Coupling, bath: float = 1.0) -> FreeEnergy:
-        """Refused: nothing was learnt."""
+        """Refused: nothing was learned."""
         raise ValueError("there is no free-energy profile: the run had no bias (NoBias)")
 
     def pooled(self, tables: Any) -> Any:
-        """Nothing."""
         return tables
 
 
@@ -216,7 +211,6 @@ class AdaptiveBiasingForce(Bias):
         self.bins, self.memory, self.table, self.window = bins, memory, None, window
 
     def empty(self, dtype: DTypeLike) -> MeanEnergies:
-        """No visits."""
         shapes = ((self.bins,), (self.bins,), (), ())
         return MeanEnergies(*(jnp.zeros(shape, dtype) for shape in shapes))
 
@@ -225,29 +219,29 @@ class AdaptiveBiasingForce(Bias):
         place = jnp.abs(xi) if coupling.even else xi
         return _bin(place, low, coupling.wall, self.bins)
 
-    def mean_energy(self, table: MeanEnergies, seen: Seen, coupling: Coupling) -> Scalar:
+    def mean_energy(self, table: MeanEnergies, at: BiasInput, coupling: Coupling) -> Scalar:
         """The estimate of ⟨U | ξ⟩, borrowed where ξ's bin is empty."""
-        here = self._bin(seen.xi, coupling)
+        here = self._bin(at.xi, coupling)
         # Before anything was seen, the energy itself: no net force.
-        borrowed = jnp.where(table.seen > 0, table.recent, seen.energy)
+        borrowed = jnp.where(table.seen > 0, table.recent, at.energy)
         return jnp.where(_at(table.visits, here) > 0, _at(table.mean, here), borrowed)
 
-    def force(self, table: MeanEnergies, seen: Seen, coupling: Coupling) -> Scalar:
+    def force(self, table: MeanEnergies, at: BiasInput, coupling: Coupling) -> Scalar:
         """λ′(ξ)·Ū."""
-        return seen.slope * self.mean_energy(table, seen, coupling)
+        return at.slope * self.mean_energy(table, at, coupling)
 
-    def update(self, table: MeanEnergies, seen: Seen, coupling: Coupling) -> MeanEnergies:
+    def update(self, table: MeanEnergies, at: BiasInput, coupling: Coupling) -> MeanEnergies:
         """Add Ũ to its bin's mean."""
-        index = self._bin(seen.xi, coupling)
+        index = self._bin(at.xi, coupling)
         # The change first, as one number: else each table's loop would read the other table,
         # which then had to be copied before it is changed in place.
         remembered = self._remembered(_at(table.visits, index) + 1)
-        change = (seen.energy - _at(table.mean, index)) / remembered
+        change = (at.energy - _at(table.mean, index)) / remembered
         visits = add_at(table.visits, index, jnp.ones_like(change))
         mean = add_at(table.mean, index, change)
         count = table.seen + 1
         rate = 1 / jnp.minimum(count, jnp.asarray(self.memory).astype(count.dtype))
-        recent = table.recent + rate * (seen.energy - table.recent)
+        recent = table.recent + rate * (at.energy - table.recent)
         return MeanEnergies(visits, mean, count, recent)
 
     def _remembered(self, visits: Array) -> Array:
@@ -263,8 +257,8 @@ class AdaptiveBiasingForce(Bias):
             raise ValueError("there is no free-energy profile yet: the table is empty")
         wall = float(coupling.wall)
         edges = np.linspace(0.0 if coupling.even else -wall, wall, self.bins + 1)
-        centres = (edges[1:] + edges[:-1]) / 2
-        filled = np.interp(centres, centres[visits > 0], mean[visits > 0])
+        centers = (edges[1:] + edges[:-1]) / 2
+        filled = np.interp(centers, centers[visits > 0], mean[visits > 0])
         # λ is exact, so a bin adds Ū times the exact difference of λ between its edges.
         steps = bath * np.diff(1 / np.asarray(coupling.temperature(jnp.asarray(edges)))) * filled
         profile = np.concatenate([[0.0], np.cumsum(steps)])
@@ -273,7 +267,7 @@ class AdaptiveBiasingForce(Bias):
             profile = np.concatenate([profile[:0:-1], profile])
         return FreeEnergy(edges, profile - np.interp(0.0, edges, profile))
 
-    def raised(
+    def with_log_lambda_term(
         self, table: MeanEnergies, coupling: Coupling, bath: Number, amount: Number
     ) -> MeanEnergies:
         """Ū + amount·Δ(log λ)/Δλ, bin by bin, which integrates to the exact A."""
@@ -322,18 +316,17 @@ class LiteralAdaptiveBiasingForce(Bias):
         self.bins, self.table = bins, None
 
     def empty(self, dtype: DTypeLike) -> LiteralForces:
-        """Zeros."""
         return LiteralForces(jnp.zeros((self.bins,), dtype), jnp.zeros((), dtype))
 
-    def force(self, table: LiteralForces, seen: Seen, coupling: Coupling) -> Scalar:
+    def force(self, table: LiteralForces, at: BiasInput, coupling: Coupling) -> Scalar:
         """The bin's value."""
-        return _at(table.force, _bin(seen.xi, -coupling.wall, coupling.wall, self.bins))
+        return _at(table.force, _bin(at.xi, -coupling.wall, coupling.wall, self.bins))
 
-    def update(self, table: LiteralForces, seen: Seen, coupling: Coupling) -> LiteralForces:
+    def update(self, table: LiteralForces, at: BiasInput, coupling: Coupling) -> LiteralForces:
         """abf ← (1 − 1/k)·abf + (1/k)·λ′Ũ, with k counted from 1."""
-        index = _bin(seen.xi, -coupling.wall, coupling.wall, self.bins)
+        index = _bin(at.xi, -coupling.wall, coupling.wall, self.bins)
         steps = table.steps + 1
-        change = (seen.slope * seen.energy - _at(table.force, index)) / steps
+        change = (at.slope * at.energy - _at(table.force, index)) / steps
         return LiteralForces(add_at(table.force, index, change), steps)
 
     def free_energy(
@@ -345,7 +338,7 @@ class LiteralAdaptiveBiasingForce(Bias):
         profile = np.concatenate([[0.0], np.cumsum(forces * np.diff(edges))])
         return FreeEnergy(edges, profile - np.interp(0.0, edges, profile))
 
-    def raised(
+    def with_log_lambda_term(
         self, table: LiteralForces, coupling: Coupling, bath: Number, amount: Number
     ) -> LiteralForces:
         """Each bin's force + T·amount·Δ(log λ)/Δξ."""
@@ -355,7 +348,6 @@ class LiteralAdaptiveBiasingForce(Bias):
         return LiteralForces(table.force + bath * amount * steps / width, table.steps)
 
     def pooled(self, tables: LiteralForces) -> LiteralForces:
-        """The mean over chains."""
         return LiteralForces(jnp.mean(tables.force, axis=0), jnp.mean(tables.steps))
 
 
@@ -363,16 +355,16 @@ class Metadynamics(Bias):
     r"""Metadynamics (Appendix B), plain or well-tempered.
 
     A repulsive potential V grows by h in the bin of ξ at every step, and pushes ξ by the
-    difference of V between neighbouring bins' centres. Plain metadynamics gives A = −V up to
+    difference of V between neighboring bins' centers. Plain metadynamics gives A = −V up to
     a constant and never settles. With ``boost`` = ΔT the increment is h·exp(−V/ΔT) and
     A = −(1 + T/ΔT)·V; ξ is then deliberately not uniform, π(ξ) ∝ exp(−A/(T + ΔT)), so the
     plateau share is not ξ0/W0. Both also push ξ on the plateau, which is harmless to θ.
 
     But nothing damps ξ on the plateau, so that a dip of V there only speeds it up and fills
     slowly: ξ gets too hot and V wrong (θ does not). Redraw ξ's momentum now and then,
-    ``tact(…, refresh=Refresh(xi=True, everywhere=True))``.
+    ``ContinuousTempering(bias=…, refresh=Refresh(everywhere=True))``.
 
-    ``spread`` adds the increment to that many neighbours on each side as well.
+    ``spread`` adds the increment to that many neighbors on each side as well.
 
     >>> import jax.numpy as jnp
     >>> Metadynamics(bins=20, height=0.01).init(jnp.float32).shape
@@ -400,22 +392,21 @@ class Metadynamics(Bias):
         self.table = None
 
     def empty(self, dtype: DTypeLike) -> Float[Array, " bins"]:
-        """V = 0."""
         return jnp.zeros((self.bins,), dtype)
 
-    def force(self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling) -> Scalar:
-        """−V′ between the two bin centres that ξ lies between; zero beyond the last centres."""
+    def force(self, table: Float[Array, " bins"], at: BiasInput, coupling: Coupling) -> Scalar:
+        """−V′ between the two bin centers that ξ lies between; zero beyond the last centers."""
         delta = 2 * jnp.asarray(coupling.wall).astype(table.dtype) / self.bins
-        below = jnp.floor((seen.xi + coupling.wall) / delta - 0.5).astype(int)
+        below = jnp.floor((at.xi + coupling.wall) / delta - 0.5).astype(int)
         left, right = (jnp.clip(i, 0, self.bins - 1) for i in (below, below + 1))
         return (_at(table, left) - _at(table, right)) / delta
 
     def update(
-        self, table: Float[Array, " bins"], seen: Seen, coupling: Coupling
+        self, table: Float[Array, " bins"], at: BiasInput, coupling: Coupling
     ) -> Float[Array, " bins"]:
         """V += h (times exp(−V/ΔT) if well-tempered) at ξ."""
-        index = _bin(seen.xi, -coupling.wall, coupling.wall, self.bins)
-        height = rate_at(self.height, seen.step, table.dtype)
+        index = _bin(at.xi, -coupling.wall, coupling.wall, self.bins)
+        height = rate_at(self.height, at.step, table.dtype)
         if self.boost is not None:
             boost = jnp.asarray(self.boost).astype(table.dtype)
             height = height * jnp.exp(-_at(table, index) / boost)
@@ -428,24 +419,23 @@ class Metadynamics(Bias):
     def free_energy(
         self, table: Float[Array, " bins"], coupling: Coupling, bath: float = 1.0
     ) -> FreeEnergy:
-        """−V, or −(1 + T/ΔT)·V, at the bins' centres."""
+        """−V, or −(1 + T/ΔT)·V, at the bins' centers."""
         edges = np.linspace(-float(coupling.wall), float(coupling.wall), self.bins + 1)
-        centres = (edges[1:] + edges[:-1]) / 2
+        centers = (edges[1:] + edges[:-1]) / 2
         factor = 1.0 if self.boost is None else 1.0 + bath / float(self.boost)
         profile = -factor * np.asarray(table, float)
-        return FreeEnergy(centres, profile - np.interp(0.0, centres, profile))
+        return FreeEnergy(centers, profile - np.interp(0.0, centers, profile))
 
-    def raised(
+    def with_log_lambda_term(
         self, table: Float[Array, " bins"], coupling: Coupling, bath: Number, amount: Number
     ) -> Float[Array, " bins"]:
-        """V − T·amount·log λ at the bins' centres, less T/ΔT of it if well-tempered."""
+        """V − T·amount·log λ at the bins' centers, less T/ΔT of it if well-tempered."""
         edges = jnp.linspace(-coupling.wall, coupling.wall, self.bins + 1)
         lam = _couplings(coupling, (edges[1:] + edges[:-1]) / 2, table)
         factor = 1.0 if self.boost is None else 1.0 + bath / self.boost
         return table - bath * amount * jnp.log(lam) / factor
 
     def pooled(self, tables: Float[Array, "chains bins"]) -> Float[Array, " bins"]:
-        """The mean over chains."""
         return jnp.mean(tables, axis=0)
 
 

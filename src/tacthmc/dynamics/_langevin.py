@@ -1,453 +1,462 @@
-"""The family: Langevin dynamics with momentum, and what TACT-HMC adds to it.
+r"""The family: Langevin dynamics with momentum, and one step of it, by Algorithm 1 or a splitting.
 
-A coupling to a tempering variable, thermostats and a bias, moved by an integrator. Leaving
-parts out gives the baselines: no coupling is SGNHT, no thermostat the paper's ablation,
-neither is SGHMC.
+A way for ξ, thermostats and a bias, moved by an integrator. Leaving parts out gives the baselines:
+no ξ is SGNHT, no thermostat the paper's ablation, neither is SGHMC. The integrators integrate the paper's Eq. 5 (with its thermostats of fewer numbers, Eq. 6 to 8),
+
+.. math::
+    d\theta = r, \qquad dr = \lambda(\eta\tilde f + N(0, 2c\eta)) - \lambda^2 z r, \qquad
+    dz = \lambda^2(\langle r^2\rangle - \eta T)/\gamma,
+
+and the same for ξ, where there is one. λ stands for T·λ(ξ).
 """
 
+from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from tacthmc import _checks as checks
-from tacthmc._positions import checked, dimension, scalar_dtype, spread
+from tacthmc._positions import (
+    checked,
+    dimension,
+    rate_at,
+    scalar_dtype,
+    spread,
+    sum_of_squares,
+    total,
+)
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate, Scalar
 from tacthmc.compiler._random import normals
-from tacthmc.dynamics._bias import Bias, NoBias
-from tacthmc.dynamics._coupling import Coupling
-from tacthmc.dynamics._heated_block import HeatedBlock, check_heated
-from tacthmc.dynamics._integrator import (
-    Integrator,
-    Moved,
-    Parts,
-    Settings,
-    Splitting,
-    StepNoise,
-    half_drifted,
-)
-from tacthmc.dynamics._linear_map import Frame, FramedPotential
-from tacthmc.dynamics._rates import rate_at
-from tacthmc.dynamics._relaxation import Relaxed, check_relaxed
+from tacthmc.dynamics._coordinates import Coordinates, Rates
+from tacthmc.dynamics._refresh import Refresh
 from tacthmc.dynamics._sampler import Sampler
-from tacthmc.dynamics._schedule import Sweep, check_sweep
-from tacthmc.dynamics._state import Info, State, Tempering
-from tacthmc.dynamics._temperature_scaled import recentred, widened
-from tacthmc.dynamics._thermostat import (
-    Conditions,
-    ScalarThermostat,
-    SeparableThermostat,
-    Thermostat,
-)
-from tacthmc.potentials._base import Potential
+from tacthmc.dynamics._state import Info, State
+from tacthmc.dynamics._tempering import NoTempering, Tempering, XiForce
+from tacthmc.dynamics._thermostat import ScalarThermostat, StepMomenta, StepRates, Thermostat
+from tacthmc.potentials import Potential, forces
 
 
-class Refresh(NamedTuple):
-    """Which momenta are drawn afresh at every ``keep_every``-th step, and where.
+class Parts(NamedTuple):
+    """What the dynamics is made of, apart from its integrator and its rates."""
 
-    Algorithm 1 names both, as an option, on the plateau. Refreshing ξ's turns its glide
-    across the plateau, where no force acts on it, into a slow walk.
+    thermostat: Thermostat
+    tempering: Tempering
+    coordinates: Coordinates
+    noise_estimate: Any
+
+
+class StepNoise(NamedTuple):
+    """The standard normals of one step: for θ's kick, for ξ, and for fresh momenta of θ."""
+
+    theta: Position
+    xi: Float[Array, " n"]
+    fresh_theta: Position | None
+
+
+class StepResult(NamedTuple):
+    """What one step of an integrator leaves."""
+
+    state: State
+    energy: Scalar
+    """The estimate Ũ that moved the chain."""
+    xi_energy: Scalar
+    """What pushed ξ."""
+    kinetic_sum: Scalar
+    """Σ m·r², of the momentum that θ's temperature is read from."""
+    deciding_xi: Scalar | None
+    """The ξ that decides whether θ is kept."""
+
+
+class Integrator(eqx.Module):
+    """How a step is made of drifts, frictions and kicks."""
+
+    @abstractmethod
+    def step(
+        self,
+        parts: Parts,
+        now: Rates,
+        noise: StepNoise,
+        state: State,
+        potential: Potential,
+        batch: Batch,
+    ) -> StepResult:
+        """One step."""
+
+    def check(self, coordinates: Coordinates) -> None:
+        """Refuse coordinates that the integrator cannot move."""
+
+
+class Euler(Integrator):
+    """Algorithm 1 to the letter, lines 4 to 16; the comments have its line numbers.
+
+    Lines 1 and 2 are the sampler's ``init``, line 17 is the driver's (:class:`tacthmc.Keep`), line
+    19 is ``refresh``. Thermostats, then momenta with the old friction, then positions. A step over the wall
+    takes ξ back to where it was, with its momentum reversed, and keeping is decided by the
+    λ before the move. Of weak order 1 in √η, and unstable where the splitting is not.
 
     >>> import tacthmc
-    >>> tacthmc.tact(0.01, refresh=Refresh(theta=True)).refresh
-    Refresh(theta=True, xi=False, everywhere=False)
+    >>> tacthmc.tact(0.01, integrator=Euler()).integrator
+    Euler()
     """
 
-    theta: bool = False
-    xi: bool = False
-    everywhere: bool = False
+    def step(
+        self,
+        parts: Parts,
+        now: Rates,
+        noise: StepNoise,
+        state: State,
+        potential: Potential,
+        batch: Batch,
+    ) -> StepResult:
+        thermostat, tempering, xi, r = (*parts[:2], state.tempering, state.momentum)
+        # Line 4: λ and δλ. Line 6: z_θ.
+        lam, slope = tempering.coupling_at(xi, now.theta.bath)
+        z = thermostat.update(state.thermostat, r, now.mass, now.theta, lam**2)
+        # Line 8: Ũ and f̃ = −∇Ũ, by the batch of line 7.
+        u = forces(potential, state.position, batch, state.model, lam / now.theta.bath)
+        energy, tempered = u.energy.astype(lam.dtype), u.tempered.astype(lam.dtype)
+        # Line 10: r_θ. Line 16: θ.
+        drag = thermostat.drag(z, r, now.mass, lam**2)
+        kick = random_kick(parts, now, noise, u.gradient, lam)
+        r = jax.tree.map(lambda r, k, d: r + k - d, r, kick, drag)
+        position = jax.tree.map(jnp.add, state.position, r)
+        # Lines 5, 7, 9 and 11 to 15: z_ξ, δA, r_ξ, abfUpdate, ξ and the walls.
+        moved = tempering.euler_step(xi, XiForce(tempered, slope), noise.xi, now.xi)
+        after = State(
+            position, r, z, moved, state.step + 1, u.model, state.mean_friction, state.center
+        )
+        kinetic = total(sum_of_squares(now.mass, r), lam.dtype)
+        return StepResult(after, energy, tempered, kinetic, None if xi is None else xi.xi)
+
+    def check(self, coordinates: Coordinates) -> None:
+        if coordinates.widens:
+            raise ValueError(
+                "center needs the splitting integrator; Euler() is Algorithm 1 as it is"
+            )
+
+
+MEAN_FRICTION_STEPS = 10_000
+"""Steps over which the mean friction is taken: many times a thermostat's own memory."""
+
+
+class Splitting(Integrator):
+    r"""A symmetric splitting of Eq. 5 with one gradient a step, of weak order 2 in √η.
+
+    Half a drift of (θ, ξ), mirrored at the walls; half a friction as the exact exp(−λ²z/2); the
+    kick of force, noise and bias; half a friction; half a drift. The friction is that of the
+    thermostat moved on by half a step.
+
+    What θ's thermostat reads is the mean of the momenta before and after, since in a Gaussian,
+    whatever its curvatures ω² and the friction z,
+
+    .. math:: \Big\langle\Big(\frac{r + r'}{2}\Big)^2\Big\rangle
+        = e^{-z/2}\,\eta\omega^2\langle\theta^2\rangle
+
+    holds exactly up to the stability limit ηω² = 4 (for λ = 1). So it is driven by
+
+    .. math:: dz = \frac{\lambda^2}{\gamma}\Big[\Big(\frac{r + r'}{2}\Big)^2
+        - e^{-\lambda^2\bar z/2}\,\eta T\Big]
+
+    with the mean friction z̄ of the past, and holds the temperature of θ at T, not that of the
+    momenta, whose ⟨r²⟩ is about ηT/(1 − ηω²/4). (z itself in place of z̄ would push its own
+    fluctuations and widen its law.) Where the gradient has no noise of its own and T = 1, the
+    mean of z is 2·asinh(c/2) ≈ c. With constant friction (no thermostat) θ's variance in a
+    Gaussian is exact up to a relative c²/24. ξ's thermostat reads r_ξ² as it is.
+
+    >>> import tacthmc
+    >>> tacthmc.tact(0.01).integrator
+    Splitting()
+    """
+
+    def step(
+        self,
+        parts: Parts,
+        now: Rates,
+        noise: StepNoise,
+        state: State,
+        potential: Potential,
+        batch: Batch,
+    ) -> StepResult:
+        thermostat, tempering, coordinates, _ = parts
+        state = coordinates.share_friction(state, tempering, thermostat, now)
+        # A: half a drift of ξ and θ.
+        xi = tempering.first_half(state.tempering, now.xi)
+        lam, slope = tempering.coupling_at(xi, now.theta.bath)
+        phi, old = half_drift(state.position, state.momentum), state.momentum
+        # Energy and force of this batch, in the middle of the step.
+        theta, scale = coordinates.scaled(phi, state.center, lam, now.theta.bath)
+        term = tempering.covariance_term(xi, slope, now.xi, coordinates.widens)
+        u = forces(potential, theta, batch, state.model, lam / now.theta.bath, term)
+        energy, tempered = u.energy.astype(lam.dtype), u.tempered.astype(lam.dtype)
+        # O B O: friction, kick, friction, by the thermostat in the middle.
+        friction = thermostat.update(state.thermostat, old, now.mass, now.theta, 0.5 * scale**2)
+        damp = thermostat.damping(friction, now.mass, 0.5 * scale**2)
+        kick = random_kick(parts, now, noise, u.gradient, scale)
+        r = damp(jax.tree.map(jnp.add, damp(old), kick))
+        # D: the thermostat, by the mean of the momenta before and after.
+        mean = jax.tree.map(lambda old, new: 0.5 * (old + new), old, r)
+        momenta = StepMomenta(r, mean, now.mass, now.theta, scale**2, state.mean_friction)
+        z = thermostat.finish_step(state.thermostat, friction, momenta)
+        kinetic = thermostat.kinetic_sum(momenta).astype(lam.dtype)
+        mean_friction = running_mean(state.mean_friction, z, state.step)
+        # A: half a drift of θ; then ξ's O B O and half a drift.
+        phi = half_drift(phi, r)
+        xi_energy = coordinates.xi_energy(tempered, u.gradient, theta, state.center)
+        xi = tempering.second_half(xi, XiForce(xi_energy, slope), noise.xi, now.xi)
+        after = State(phi, r, z, xi, state.step + 1, u.model, mean_friction, state.center)
+        return StepResult(after, energy, xi_energy, kinetic, None if xi is None else xi.xi)
+
+
+def random_kick(
+    parts: Parts, now: Rates, noise: StepNoise, gradient: Position, lam: Scalar
+) -> Position:
+    """λ·(−(η/m)·∇Ũ + N(0, 2c·g·η/m − (η/m)²·v̂)), v̂ an estimate of the force's own noise."""
+    weights = parts.thermostat.weights(now.mass)
+    estimate = 0.0 if parts.noise_estimate is None else parts.noise_estimate
+    known = spread(estimate, gradient, "noise_estimate")
+
+    def kick(gradient: Array, m: Array, g: Array, v: Array, n: Array) -> Array:
+        eta = now.theta.eta.astype(m.dtype) / m
+        variance = 2 * now.theta.c.astype(m.dtype) * g * eta
+        if parts.noise_estimate is not None:
+            variance = jnp.maximum(variance - eta**2 * v, 0)
+        return lam.astype(m.dtype) * (jnp.sqrt(variance) * n - eta * gradient)
+
+    return jax.tree.map(kick, gradient, now.mass, weights, known, noise.theta)
+
+
+def half_drift(position: Position, r: Position) -> Position:
+    """θ + r/2."""
+    return jax.tree.map(lambda x, r: x + 0.5 * r, position, r)
+
+
+def running_mean(mean: Any, z: Any, step: Array) -> Any:
+    """The mean friction, over all steps at first and over the last 10,000 later."""
+
+    def moved(mean: Array, z: Array) -> Array:
+        return mean + (z - mean) / jnp.minimum(step + 2, MEAN_FRICTION_STEPS).astype(z.dtype)
+
+    return jax.tree.map(moved, mean, z)
 
 
 class Langevin(Sampler):
     """A member of the family; :func:`tacthmc.tact` and its sisters make them.
 
     >>> import tacthmc
-    >>> sampler = Langevin(0.01, coupling=tacthmc.dynamics.PowerCoupling())      # tempered, no bias
-    >>> type(sampler.thermostat).__name__, type(sampler.bias).__name__
+    >>> xi = tacthmc.dynamics.ContinuousTempering(bias=tacthmc.dynamics.NoBias())
+    >>> sampler = Langevin(0.01, tempering=xi)
+    >>> type(sampler.thermostat).__name__, type(sampler.tempering.bias).__name__
     ('ScalarThermostat', 'NoBias')
     """
 
     step_size: Rate
     injected: Rate
-    xi_step_size: Rate
-    xi_injected: Rate
     mass: Any
     thermostat: Thermostat
-    xi_thermostat: Thermostat
-    coupling: Coupling | None
-    bias: Bias
+    tempering: Tempering | None
+    coordinates: Coordinates
     integrator: Integrator
     bath_temperature: Number
     noise_estimate: Any
-    keep_within: Number
-    xi_speed_limit: Number | None
-    centre: Any
-    frame: Frame | None
     tuning: Any
-    """What a warm-up chose and why (:class:`tacthmc.tuning.Tuning`); None for numbers given by hand."""
-    keep_every: int = eqx.field(static=True)
-    refresh: Refresh = eqx.field(static=True)
-    # With defaults, so that samplers stored before there were these are read.
-    sweep: Sweep | None = None
-    relaxed: Relaxed | None = None
-    heated: HeatedBlock | None = None
+    """What :func:`tacthmc.tune` chose and why; None for numbers given by hand."""
+    refresh: Refresh | None = eqx.field(static=True)
 
     def __init__(
         self,
         step_size: Rate,
         *,
         noise: Rate = 0.1,
-        xi_step_size: Rate | None = None,
-        xi_noise: Rate | None = None,
-        mass: Any = 1.0,
         thermostat: Thermostat | None = None,
-        xi_thermostat: Thermostat | None = None,
-        coupling: Coupling | None = None,
-        bias: Bias | None = None,
+        tempering: Tempering | None = None,
+        coordinates: Coordinates | None = None,
+        mass: Any = 1.0,
         integrator: Integrator | None = None,
         bath_temperature: Number = 1.0,
-        noise_estimate: Any = None,
-        keep_every: int = 50,
-        keep_within: Number = 1.0,
         refresh: Refresh | None = None,
-        xi_speed_limit: Number | None = None,
-        centre: Any = None,
-        frame: Frame | None = None,
-        sweep: Sweep | None = None,
-        relaxed: Relaxed | None = None,
-        heated: HeatedBlock | None = None,
+        noise_estimate: Any = None,
     ):
         """Join the parts; see :func:`tacthmc.tact` for each argument's meaning."""
         checks.positive("step_size", step_size)
         checks.non_negative("noise", noise)
+        checks.positive("bath_temperature", bath_temperature)
         for leaf in jax.tree.leaves(mass):
             checks.positive("mass", leaf)
-        checks.positive("bath_temperature", bath_temperature)
-        checks.whole("keep_every", keep_every, 1)
-        checks.within("keep_within", keep_within, 0.0, 1.0)
-        if xi_step_size is not None:
-            checks.positive("xi_step_size", xi_step_size)
-        if xi_noise is not None:
-            checks.non_negative("xi_noise", xi_noise)
-        if xi_speed_limit is not None:
-            checks.positive("xi_speed_limit", xi_speed_limit)
         for leaf in jax.tree.leaves(noise_estimate):
             checks.non_negative("noise_estimate", leaf)
-        thermostat = ScalarThermostat() if thermostat is None else thermostat
-        xi_thermostat = ScalarThermostat() if xi_thermostat is None else xi_thermostat
-        checks.instance("thermostat", thermostat, Thermostat, "a thermostat such as tacthmc's")
-        checks.instance("xi_thermostat", xi_thermostat, Thermostat, "a thermostat")
-        if coupling is not None:
-            checks.instance("coupling", coupling, Coupling, "a Coupling")
-        bias = NoBias() if bias is None else bias
-        checks.instance("bias", bias, Bias, "a Bias")
-        integrator = Splitting() if integrator is None else integrator
-        checks.instance("integrator", integrator, Integrator, "Splitting() or Euler()")
-        self.step_size, self.injected = step_size, noise
-        self.xi_step_size = step_size if xi_step_size is None else xi_step_size
-        self.xi_injected = noise if xi_noise is None else xi_noise
-        self.mass, self.bath_temperature = mass, bath_temperature
-        self.thermostat, self.xi_thermostat = thermostat, xi_thermostat
-        self.coupling, self.bias = coupling, bias
-        self.integrator, self.noise_estimate = integrator, noise_estimate
-        self.keep_every, self.keep_within = keep_every, keep_within
-        self.refresh = Refresh() if refresh is None else refresh
-        if frame is not None:
-            checks.instance("frame", frame, Frame, "a tacthmc.dynamics.Frame")
-        self.xi_speed_limit, self.frame, self.tuning = xi_speed_limit, frame, None
-        self.centre = _checked_centre(centre, coupling, integrator, thermostat)
-        if centre is not None and (callable(step_size) or callable(noise)):
-            raise ValueError("centre needs a step_size and a noise that are numbers, not schedules")
-        if centre is not None and noise_estimate is not None:
-            raise ValueError("centre and noise_estimate do not go together: use a thermostat")
-        if sweep is not None:
-            idle = {"xi_step_size": xi_step_size, "xi_noise": xi_noise}
-            idle |= {"xi_speed_limit": xi_speed_limit, "refresh.xi": self.refresh.xi or None}
-            check_sweep(sweep, coupling, bias, idle)
-        if relaxed is not None:
-            check_relaxed(relaxed, coupling, sweep)
-        if heated is not None:
-            has = {
-                "an untempered sampler": coupling is None,
-                "centre": centre is not None,
-                "a frame": frame is not None,
-                type(integrator).__name__: not isinstance(integrator, Splitting),
-                type(thermostat).__name__: not isinstance(thermostat, SeparableThermostat),
-            }
-            check_heated(heated, has, sweep)
-        self.sweep, self.relaxed, self.heated = sweep, relaxed, heated
+        self.step_size, self.injected, self.mass = step_size, noise, mass
+        self.bath_temperature, self.noise_estimate = bath_temperature, noise_estimate
+        self.thermostat = ScalarThermostat() if thermostat is None else thermostat
+        self.integrator = Splitting() if integrator is None else integrator
+        self.coordinates = Coordinates() if coordinates is None else coordinates
+        self.tempering = None if tempering is None else _completed(tempering, step_size, noise)
+        self.refresh, self.tuning = refresh, None
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        checks.instance("thermostat", self.thermostat, Thermostat, "a thermostat such as tacthmc's")
+        checks.instance("integrator", self.integrator, Integrator, "Splitting() or Euler()")
+        checks.instance(
+            "coordinates", self.coordinates, Coordinates, "a tacthmc.dynamics.Coordinates"
+        )
+        if self.refresh is not None:
+            checks.instance("refresh", self.refresh, Refresh, "a tacthmc.dynamics.Refresh")
+        self.integrator.check(self.coordinates)
+        self.coordinates.check(self.tempering, self.thermostat, (self.step_size, self.injected))
+        if self.coordinates.widens and self.noise_estimate is not None:
+            raise ValueError("center and noise_estimate do not go together: use a thermostat")
+
+    @property
+    def parts(self) -> Parts:
+        """The parts that an integrator moves, with a stand-in for a ξ that is not there."""
+        tempering = NoTempering() if self.tempering is None else self.tempering
+        return Parts(self.thermostat, tempering, self.coordinates, self.noise_estimate)
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> State:
-        """θ as given, ξ = 0, momenta from their law N(0, ηT/m), thermostats at c/T."""
-        position = self.inward(checked(position))
+        """θ as given, ξ = 0, momenta from their law N(0, ηT/m), thermostats at c/T (lines 1, 2)."""
+        position = self.coordinates.from_theta(checked(position))
         dtype = scalar_dtype(position)
-        now = self.settings(jnp.zeros((), int), position)
+        now = self.rates(jnp.zeros((), int), position)
         theta, extra = normals(key, position, extra=1)
-        momentum = self._fresh(theta, now)
-        thermostat = self.thermostat.init(position, now.c / now.theta.bath)
-        # A copy: a state whose buffers are to be donated must not hold one twice.
-        settled = jax.tree.map(jnp.copy, thermostat)
-        tempering = None
-        if self.coupling is not None:
-            tempering = Tempering(
-                xi=jnp.zeros((), dtype),
-                momentum=self._first_glide(extra[0], now),
-                thermostat=self.xi_thermostat.init(jnp.zeros((), dtype), now.xi_c / now.xi.bath),
-                bias=self._first_table(position, now),
-                relaxing=None if self.relaxed is None else self.relaxed.init(dtype),
-                **self._centred(position, dtype),
-            )
-        return State(position, momentum, thermostat, tempering, jnp.zeros((), int), model, settled)
+        thermostat = self.thermostat.init(position, now.theta.c / now.theta.bath)
+        return State(
+            position=position,
+            momentum=self._fresh(theta, now),
+            thermostat=thermostat,
+            tempering=self._first_tempering(extra[0], now, position),
+            step=jnp.zeros((), int),
+            model=model,
+            # A copy: a state whose buffers are to be donated must not hold one twice.
+            mean_friction=jax.tree.map(jnp.copy, thermostat),
+            center=self.coordinates.init(position, dtype),
+        )
 
-    def _first_glide(self, normal: Scalar, now: Settings) -> Scalar:
-        if self.sweep is not None:
-            return jnp.zeros_like(normal)
-        return normal * jnp.sqrt(now.xi.eta * now.xi.bath)
+    def _first_tempering(self, normal: Scalar, now: Rates, position: Position) -> Any:
+        if self.tempering is None:
+            return None
+        state = self.tempering.init(normal, now.xi, scalar_dtype(position))
+        known = self.coordinates.analytic_log_lambda(position)
+        if not known or self.tempering.bias.table is None:
+            return state
+        # What the coordinates take off by themselves is not the bias's.
+        table = self.tempering.bias.with_log_lambda_term(
+            state.bias, self.tempering.coupling, now.xi.bath, -known
+        )
+        return replace(state, bias=table)
 
-    def _first_table(self, position: Position, now: Settings) -> Any:
-        table = self.bias.init(scalar_dtype(position))
-        if self.centre is None or self.bias.table is None:
-            return table
-        assert self.coupling is not None
-        # What breathing takes off by itself is not the bias's.
-        return self.bias.raised(table, self.coupling, now.xi.bath, -self.known_part(position))
-
-    @property
-    def has_law_when_hot(self) -> bool:
-        """Whether draws off the plateau follow exp(−λU): not where ξ is led and a part stands."""
-        return self.sweep is None or self.heated is None
-
-    def known_part(self, position: Position) -> float:
-        """The factor of T·log λ in the free energy that no bias has to learn: D/2, or none."""
-        return 0.0 if self.centre is None else 0.5 * dimension(position)
-
-    def _centred(self, position: Position, dtype: Any) -> dict[str, Any]:
-        if self.centre is None:
-            return {}
-        if isinstance(self.centre, str):
-            # A copy, as the thermostat's mean is.
-            return {"centre": jax.tree.map(jnp.copy, position), "visits": jnp.zeros((), dtype)}
-        return {"centre": self.inward(spread(self.centre, position, "centre", whole=True))}
-
-    def inward(self, position: Position) -> Position:
-        """What moves where θ is at a position of unit temperature."""
-        return position if self.frame is None else self.frame.inward(position)
-
-    def inside(self, potential: Potential) -> Potential:
-        """The potential of what moves: of θ in its frame."""
-        return potential if self.frame is None else FramedPotential(potential, self.frame)
-
-    def unit_position(self, state: State) -> Position:
-        """θ on the plateau: what moves, seen from outside its frame."""
-        return state.position if self.frame is None else self.frame.outward(state.position)
-
-    def drawn(self, state: State) -> Position:
-        """θ, which is not what moves where coordinates breathe."""
-        tempering = state.tempering
-        if tempering is None or tempering.centre is None:
-            return self.unit_position(state)
-        assert self.coupling is not None
-        own = self.coupling.value_and_slope(tempering.xi)[0]
-        inside = widened(state.position, tempering.centre, own)
-        return inside if self.frame is None else self.frame.outward(inside)
+    def position(self, state: State) -> Position:
+        """θ, which is not what moves in linear or widening coordinates."""
+        return self.coordinates.theta(state, self.parts.tempering)
 
     def noise(self, key: PRNGKey, position: Position) -> StepNoise:
-        """Standard normals for the kick, and for fresh momenta where they are used."""
-        limit = self.xi_speed_limit is not None
-        tempered = self.coupling is not None
-        again = self.refresh.theta
-        like = (position, position) if again else position
-        moves = tempered and self.sweep is None
-        both, extra = normals(key, like, extra=2 if moves else 0)
-        theta, fresh = both if again else (both, None)
-        xi = extra[0] if moves else None
-        fresh_xi = extra[1] if moves and (self.refresh.xi or limit) else None
-        return StepNoise(theta, xi, fresh, fresh_xi)
-
-    @property
-    def can_lead(self) -> bool:
-        """Where nothing looks at θ between two kicks, or changes momenta there, but at draws."""
-        plain = self.centre is None and self.heated is None and not callable(self.step_size)
-        # What is made of these parts may look between two kicks.
-        own = type(self.integrator) is Splitting and type(self).advance is Langevin.advance
-        return plain and own
-
-    def led(self, state: State) -> State:
-        """θ half a drift ahead."""
-        return replace(state, position=half_drifted(state.position, state.momentum))
+        """Standard normals for the kicks, and for fresh momenta where they are drawn."""
+        like = position if self.refresh is None else (position, position)
+        both, xi = normals(key, like, extra=self.parts.tempering.num_normals)
+        theta, fresh = (both, None) if self.refresh is None else both
+        return StepNoise(theta, xi, fresh)
 
     def advance(
         self, noise: StepNoise, state: State, potential: Potential, batch: Batch
     ) -> tuple[State, Info]:
         """One step of the integrator, then fresh momenta where they are due."""
-        return self._advanced(noise, state, potential, batch, led=False)
+        parts, now = self.parts, self.rates(state.step, state.position)
+        state = self._on_new_rates(state, now)
+        inside = self.coordinates.potential(potential)
+        result = self.integrator.step(parts, now, noise, state, inside, batch)
+        unit = jnp.asarray(True)
+        if self.tempering is not None and result.deciding_xi is not None:
+            unit = self.tempering.at_unit_temperature(result.deciding_xi)
+        state = self._refreshed(result.state, now, noise, unit)
+        state = self.coordinates.recentered(state, parts.tempering)
+        return state, self._info(state, now, result, unit, potential)
 
-    def advance_led(
-        self, noise: StepNoise, state: State, potential: Potential, batch: Batch
-    ) -> tuple[State, Info]:
-        """The same step of a state that is :meth:`led`."""
-        return self._advanced(noise, state, potential, batch, led=True)
-
-    def _advanced(
-        self, noise: StepNoise, state: State, potential: Potential, batch: Batch, led: bool
-    ) -> tuple[State, Info]:
-        potential = self.inside(potential)
-        now = self.settings(state.step, state.position)
-        if callable(self.step_size) or callable(self.xi_step_size):
-            state = self._rescaled(state, now)
-        parts = Parts(
-            self.thermostat,
-            self.xi_thermostat,
-            self.coupling,
-            self.bias,
-            self.noise_estimate,
-            self.sweep,
-            self.heated,
-        )
-        due = jax.lax.rem(state.step + 1, jnp.asarray(self.keep_every, state.step.dtype)) == 0
-        given = (parts, now, noise, state, potential, batch)
-        if led:
-            assert isinstance(self.integrator, Splitting)
-            # A draw is of a whole step, and momenta may be made anew there.
-            moved = self.integrator.advance(*given, ahead=jnp.where(due, 0.0, 0.5))
-        else:
-            moved = self.integrator.advance(*given)
-        state, unit = moved.state, jnp.asarray(True)
-        if moved.decisive_xi is not None:
-            assert self.coupling is not None
-            unit = self.coupling.on_plateau(moved.decisive_xi, self.keep_within)
-        state = self._recentred(self._refreshed(state, now, noise, due, unit))
-        keep = unit & due
-        if self.relaxed is not None:
-            state, relaxed = self._relaxing(self.relaxed, state, moved)
-            keep = keep & relaxed
-        return state, self._info(state, now, moved, unit, keep)
-
-    def _relaxing(self, test: Relaxed, state: State, moved: Moved) -> tuple[State, Array]:
-        tempering = state.tempering
-        assert tempering is not None
-        assert moved.decisive_xi is not None
-        assert self.coupling is not None
-        # All of the plateau is at unit temperature, whatever keep_within says.
-        here = self.coupling.on_plateau(moved.decisive_xi)
-        if self.heated is not None:
-            # What still stands has not begun to relax beside what was heated.
-            here = self.heated.free(moved.decisive_xi, state.step, self.coupling, self.sweep)
-        window = test.seen(tempering.relaxing, moved.energy, here)
-        return replace(state, tempering=replace(tempering, relaxing=window)), window.relaxed
-
-    def settings(self, step: Array, position: Position) -> Settings:
+    def rates(self, step: Array, position: Position) -> Rates:
         """All rates at a step, in the dtype of the position's scalars."""
         dtype = scalar_dtype(position)
-        bath = jnp.asarray(self.bath_temperature).astype(dtype)
-        return Settings(
-            theta=Conditions(rate_at(self.step_size, step, dtype), bath, step),
-            xi=Conditions(rate_at(self.xi_step_size, step, dtype), bath, step),
+        theta = StepRates(
+            eta=rate_at(self.step_size, step, dtype),
             c=rate_at(self.injected, step, dtype),
-            xi_c=rate_at(self.xi_injected, step, dtype),
-            mass=spread(self.mass, position, "mass", whole=not self.thermostat.separable),
+            bath=jnp.asarray(self.bath_temperature).astype(dtype),
+            step=step,
         )
+        mass = spread(self.mass, position, "mass", whole=not self.thermostat.separable)
+        return Rates(theta, self.parts.tempering.rates(theta), mass)
 
-    def _fresh(self, normals: Position, now: Settings) -> Position:
+    def _fresh(self, normals: Position, now: Rates) -> Position:
         def fresh(n: Array, m: Array) -> Array:
             return n * jnp.sqrt((now.theta.eta * now.theta.bath).astype(n.dtype) / m)
 
         return jax.tree.map(fresh, normals, now.mass)
 
-    def _rescaled(self, state: State, now: Settings) -> State:
-        # r = pΔt/m: when a schedule changes Δt, the physical momentum p stays.
-        earlier = jnp.maximum(state.step - 1, 0)
+    def _on_new_rates(self, state: State, now: Rates) -> State:
+        """r = pΔt/m: when a schedule changes Δt, the physical momentum p stays."""
+        xi = state.tempering
+        if self.tempering is not None:
+            xi = self.tempering.on_new_rates(xi, now.xi)
+        if not callable(self.step_size):
+            return replace(state, tempering=xi)
+        eta = now.theta.eta
+        before = rate_at(self.step_size, jnp.maximum(state.step - 1, 0), eta.dtype)
+        ratio = eta / jnp.where(before > 0, before, 1)
+        factor = jnp.where(before > 0, jnp.sqrt(ratio), 1)
+        momentum = jax.tree.map(lambda r: r * factor.astype(r.dtype), state.momentum)
+        return replace(state, momentum=momentum, tempering=xi)
 
-        def factor(rate: Rate, conditions: Conditions) -> Scalar:
-            before = rate_at(rate, earlier, conditions.eta.dtype)
-            ratio = conditions.eta / jnp.where(before > 0, before, 1)
-            return jnp.where(before > 0, jnp.sqrt(ratio), 1)
-
-        theta = factor(self.step_size, now.theta)
-        momentum = jax.tree.map(lambda r: r * theta.astype(r.dtype), state.momentum)
-        state = eqx.tree_at(lambda s: s.momentum, state, momentum)
-        if state.tempering is None:
+    def _refreshed(self, state: State, now: Rates, noise: StepNoise, unit: Array) -> State:
+        """Line 19 of Algorithm 1, where it is asked for."""
+        if self.tempering is not None:
+            xi = self.tempering.refreshed(state.tempering, unit, noise.xi, now.xi)
+            state = replace(state, tempering=xi)
+        if self.refresh is None or noise.fresh_theta is None:
             return state
-        xi = state.tempering.momentum * factor(self.xi_step_size, now.xi)
-        return eqx.tree_at(_xi_momentum, state, xi)
+        due = self.refresh.due(state.step, unit)
+        fresh = self._fresh(noise.fresh_theta, now)
+        momentum = jax.tree.map(lambda f, r: jnp.where(due, f, r), fresh, state.momentum)
+        return replace(state, momentum=momentum)
 
-    def _refreshed(
-        self, state: State, now: Settings, noise: StepNoise, due: Array, unit: Array
-    ) -> State:
-        here = due if self.refresh.everywhere else due & unit
-        if noise.fresh_theta is not None:
-            fresh = self._fresh(noise.fresh_theta, now)
-            momentum = jax.tree.map(lambda f, r: jnp.where(here, f, r), fresh, state.momentum)
-            state = eqx.tree_at(lambda s: s.momentum, state, momentum)
-        if noise.fresh_xi is not None and state.tempering is not None:
-            again = here if self.refresh.xi else jnp.zeros_like(here)
-            if self.xi_speed_limit is not None:
-                again = again | (jnp.abs(state.tempering.momentum) >= self.xi_speed_limit)
-            fresh_xi = noise.fresh_xi * jnp.sqrt(now.xi.eta * now.xi.bath)
-            momentum = jnp.where(again, fresh_xi, state.tempering.momentum)
-            state = eqx.tree_at(_xi_momentum, state, momentum)
-        return state
-
-    def _recentred(self, state: State) -> State:
-        tempering = state.tempering
-        if tempering is None or tempering.visits is None:
-            return state
-        assert self.coupling is not None
-        here = self.coupling.on_plateau(tempering.xi)
-        centre, visits = recentred(tempering.centre, state.position, tempering.visits, here)
-        return replace(state, tempering=replace(tempering, centre=centre, visits=visits))
-
-    def _info(self, state: State, now: Settings, moved: Moved, unit: Array, keep: Array) -> Info:
-        energy = moved.energy
+    def _info(
+        self, state: State, now: Rates, result: StepResult, unit: Array, potential: Potential
+    ) -> Info:
         info = Info(
-            energy=energy,
+            energy=result.energy,
             at_unit_temperature=unit,
-            keep=keep,
-            kinetic_temperature=_over(moved.felt, now.theta.eta * dimension(state.position)),
+            kinetic_temperature=_over(
+                result.kinetic_sum, now.theta.eta * dimension(state.position)
+            ),
             thermostat=self.thermostat.level(state.thermostat),
         )
-        if state.tempering is None:
+        if self.tempering is None:
             return info
-        assert self.coupling is not None
-        xi = state.tempering.xi
-        r, level = moved.felt_xi, self.xi_thermostat.level(state.tempering.thermostat)
-        return info._replace(
-            xi=xi,
-            temperature=1 / self.coupling.value_and_slope(xi)[0],
-            xi_kinetic_temperature=None if r is None else _over(r**2, now.xi.eta),
-            xi_thermostat=None if r is None else level,
-            hot=self.coupling.is_hot(xi),
-            felt_energy=moved.felt_energy,
-        )
+        return info._replace(**self._xi_info(state, now, result, potential))
+
+    def _xi_info(
+        self, state: State, now: Rates, result: StepResult, potential: Potential
+    ) -> dict[str, Any]:
+        assert self.tempering is not None
+        coupling, xi = self.tempering.coupling, state.tempering.xi
+        shown: dict[str, Any] = {
+            "xi": xi,
+            "temperature": 1 / coupling.value_and_slope(xi)[0],
+            "hot": coupling.is_hot(xi),
+        }
+        if self.tempering.has_momentum:
+            moved = result.state.tempering
+            shown["xi_kinetic_temperature"] = _over(moved.momentum**2, now.xi.eta)
+            shown["xi_thermostat"] = moved.thermostat
+        if potential.traits.is_split or self.coordinates.widens:
+            shown["xi_energy"] = result.xi_energy
+        return shown
 
 
-def _checked_centre(
-    centre: Any, coupling: Coupling | None, integrator: Integrator, thermostat: Thermostat
-) -> Any:
-    if centre is None:
-        return None
-    if isinstance(centre, str) and centre != "mean":
-        raise ValueError(f'centre must be None, "mean" or a position; got {centre!r}')
-    if coupling is None:
-        raise ValueError("centre is for tempered samplers: without a coupling nothing breathes")
-    if not isinstance(integrator, Splitting):
-        raise ValueError("centre needs the splitting integrator; Euler() is Algorithm 1 as it is")
-    if not isinstance(thermostat, SeparableThermostat):
-        raise ValueError(
-            "centre needs a thermostat that damps each coordinate by itself; got"
-            f" {type(thermostat).__name__}"
-        )
-    return centre
+def _completed(tempering: Tempering, step_size: Rate, noise: Rate) -> Tempering:
+    checks.instance("tempering", tempering, Tempering, "a tacthmc.dynamics.Tempering")
+    return tempering.completed(step_size, noise)
 
 
 def _over(heat: Scalar, scale: Scalar) -> Scalar:
     """heat/scale; momenta stay finite where a schedule is at η = 0, and so does this."""
     return heat / jnp.where(scale > 0, scale, 1)
-
-
-def _xi_momentum(state: State) -> Any:
-    assert state.tempering is not None
-    return state.tempering.momentum

@@ -1,4 +1,4 @@
-r"""A frame in which the posterior is rounder: θ = b + Aφ, and φ is what moves.
+r"""Linear coordinates in which the posterior is rounder: θ = b + Aφ, and φ is what moves.
 
 With A·Aᵀ about the posterior's covariance, φ has curvatures of about one in every direction, and
 where the force's noise comes from mini-batches its covariance, about N/n times the precision of
@@ -16,31 +16,32 @@ from jaxtyping import Array, DTypeLike, Float
 
 from tacthmc import _checks as checks
 from tacthmc._positions import flatten, scalar_dtype, unflatten
-from tacthmc._typing import Batch, Position, Scalar
+from tacthmc._typing import Batch, Position
 from tacthmc.dynamics._low_rank import LowRank
-from tacthmc.potentials._base import Potential, SameBatchPotential
+from tacthmc.potentials._base import Energy, Potential, WrappedPotential
+from tacthmc.potentials._batch_noise import CovarianceTerm
 
 
-class Frame(eqx.Module):
+class LinearMap(eqx.Module):
     """θ = b + Aφ, both of the position's shape.
 
     A is a vector (diagonal), a matrix, or in high dimension a :class:`tacthmc.dynamics.LowRank`.
 
     >>> import jax.numpy as jnp
-    >>> frame = Frame(jnp.array([2.0, 0.5]), shift=jnp.array([1.0, 1.0]))
-    >>> frame.outward(jnp.array([1.0, 2.0])).tolist(), frame.inward(jnp.array([3.0, 2.0])).tolist()
+    >>> linear = LinearMap(jnp.array([2.0, 0.5]), shift=jnp.array([1.0, 1.0]))
+    >>> linear.forward(jnp.array([1.0, 2.0])).tolist(), linear.inverse(jnp.array([3.0, 2.0])).tolist()
     ([3.0, 2.0], [1.0, 2.0])
     """
 
     scale: Float[Array, " d"] | Float[Array, "d d"] | LowRank
-    inverse: Float[Array, " d"] | Float[Array, "d d"] | None
+    inverse_scale: Float[Array, " d"] | Float[Array, "d d"] | None
     """None where the scale has one of its own."""
     shift: Float[Array, " d"]
 
     def __init__(self, scale: Any, shift: Any = None):
         """A as ``scale``, b as ``shift`` (zero by default), in the order of the leaves."""
         if isinstance(scale, LowRank):
-            self.scale, self.inverse = scale, None
+            self.scale, self.inverse_scale = scale, None
             self.shift = _shift(shift, scale.directions.shape[1], scale.directions.dtype)
             return
         scale = jnp.asarray(scale)
@@ -57,54 +58,51 @@ class Frame(eqx.Module):
             if not np.min(np.abs(diagonal)) > least:
                 raise ValueError("scale must be invertible; got one that is not")
             inverse = 1 / wide if wide.ndim == 1 else np.linalg.inv(wide)
-            self.inverse = jnp.asarray(inverse, scale.dtype)
+            self.inverse_scale = jnp.asarray(inverse, scale.dtype)
         else:
-            self.inverse = 1 / scale if scale.ndim == 1 else jnp.linalg.inv(scale)
+            self.inverse_scale = 1 / scale if scale.ndim == 1 else jnp.linalg.inv(scale)
         self.scale = scale
         self.shift = _shift(shift, scale.shape[0], scale.dtype)
 
-    def outward(self, position: Position) -> Position:
+    def forward(self, position: Position) -> Position:
         """θ from φ."""
         vector = flatten(position, scalar_dtype(position))
         self._check(vector)
         return unflatten(_applied(self.scale, vector) + self.shift.astype(vector.dtype), position)
 
-    def inward(self, position: Position) -> Position:
+    def inverse(self, position: Position) -> Position:
         """φ from θ."""
         vector = flatten(position, scalar_dtype(position))
         self._check(vector)
-        back = self.scale.inverse if isinstance(self.scale, LowRank) else self.inverse
+        back = self.scale.inverse if isinstance(self.scale, LowRank) else self.inverse_scale
         assert back is not None
         return unflatten(_applied(back, vector - self.shift.astype(vector.dtype)), position)
 
     def _check(self, vector: Array) -> None:
         if vector.shape != self.shift.shape:
             raise ValueError(
-                f"frame is for positions of {len(self.shift)} numbers; got one of {len(vector)}"
+                f"a LinearMap is for positions of {len(self.shift)} numbers; got one of {len(vector)}"
             )
 
 
-class FramedPotential(SameBatchPotential):
+class MappedPotential(WrappedPotential):
     """U(b + Aφ), as a potential of φ."""
 
     inner: Potential
-    frame: Frame
+    linear: LinearMap
 
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
         """Ũ(b + Aφ); its gradient is Aᵀ∇Ũ."""
-        return self.inner.estimate_with(self.frame.outward(position), batch, model)
+        return self.inner.estimate(self.linear.forward(position), batch, model, correction)
 
-    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
-        """Ũ0 and Ũ1 at b + Aφ."""
-        return self.inner.parts_with(self.frame.outward(position), batch, model)
-
-    def energy(self, position: Any) -> Scalar:
-        """U(b + Aφ)."""
-        return self.inner.energy(self.frame.outward(position))
-
-    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
-        """U0 and U1 at b + Aφ."""
-        return self.inner.energy_parts(self.frame.outward(position))
+    def full(self, position: Any) -> Energy:
+        return self.inner.full(self.linear.forward(position))
 
 
 def _shift(shift: Any, size: int, dtype: DTypeLike) -> Array:

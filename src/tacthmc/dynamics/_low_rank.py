@@ -3,7 +3,7 @@ r"""A map that shortens or stretches a few directions and leaves all others alon
 .. math:: A = 1 + Q^\top(\mathrm{diag}(s) - 1)\,Q, \qquad QQ^\top = 1.
 
 It is symmetric, its inverse has 1/s in the place of s, and a product with it reads the k·D numbers
-of Q twice. As the scale of a :class:`tacthmc.dynamics.Frame` it is what high dimension can afford: the
+of Q twice. As the scale of a :class:`tacthmc.dynamics.LinearMap` it is what high dimension can afford: the
 noise of a network's mini-batches is far larger in some directions than in most, and one step size
 and one friction fit more of them once the noisiest are shorter.
 """

@@ -9,12 +9,12 @@ from jaxtyping import Array
 from tacthmc import _checks as checks
 from tacthmc._positions import dimension, flatten, unflatten
 from tacthmc._typing import Position, Rate, Scalar
-from tacthmc.dynamics._inertia import Inertia
 from tacthmc.dynamics._thermostat import (
-    Conditions,
-    Noise,
+    Inertia,
+    NoiseLevels,
     Shape,
-    Stroke,
+    StepMomenta,
+    StepRates,
     Thermostat,
     level_variance,
 )
@@ -58,29 +58,29 @@ class MatrixThermostat(Thermostat):
             )
         return friction * jnp.eye(size, dtype=friction.dtype)
 
-    def advance(self, z: Array, r: Position, m: Position, at: Conditions, weight: Scalar) -> Array:
+    def update(self, z: Array, r: Position, m: Position, rates: StepRates, weight: Scalar) -> Array:
         """z += weight·(r rᵀ − ηT·M⁻¹)/γ."""
         flat, mass = flatten(r, z.dtype), flatten(m, z.dtype)
-        rate = weight / self.inertia.at(at.step, at.eta, at.bath)
-        return z + rate * (jnp.outer(flat, flat) - jnp.diag(at.eta * at.bath / mass))
+        rate = weight / self.inertia.at(rates.step, rates.eta, rates.bath)
+        return z + rate * (jnp.outer(flat, flat) - jnp.diag(rates.eta * rates.bath / mass))
 
-    def completed(self, z: Array, friction: Array, stroke: Stroke) -> Array:
+    def finish_step(self, z: Array, friction: Array, momenta: StepMomenta) -> Array:
         """The diagonal by the mean of the momenta, as above; the rest by the momenta themselves.
 
         Off the diagonal nothing is held at a temperature, and the mean's products would drive
         z_ij away where curvatures differ.
         """
-        s = stroke
-        plain = super().completed(z, friction, stroke)
+        s = momenta
+        plain = super().finish_step(z, friction, momenta)
         flat = flatten(s.mean, z.dtype)
         root = jnp.sqrt(flatten(s.mass, z.dtype))
-        values, vectors = jnp.linalg.eigh(s.settled / jnp.outer(root, root))
-        calm = vectors**2 @ jnp.exp(-0.5 * s.weight * values) / root**2
-        rate = s.weight / self.inertia.at(s.at.step, s.at.eta, s.at.bath)
-        held = jnp.diagonal(z) + rate * (flat**2 - s.at.eta * s.at.bath * calm)
-        return jnp.where(jnp.eye(len(root), dtype=bool), jnp.diag(held), plain)
+        values, vectors = jnp.linalg.eigh(s.mean_friction / jnp.outer(root, root))
+        factor = vectors**2 @ jnp.exp(-0.5 * s.weight * values) / root**2
+        rate = s.weight / self.inertia.at(s.rates.step, s.rates.eta, s.rates.bath)
+        diagonal = jnp.diagonal(z) + rate * (flat**2 - s.rates.eta * s.rates.bath * factor)
+        return jnp.where(jnp.eye(len(root), dtype=bool), jnp.diag(diagonal), plain)
 
-    def acting(
+    def apply(
         self, z: Array, m: Position, function: Callable[[Array], Array]
     ) -> Callable[[Position], Position]:
         """r ↦ function(M⁻¹z)·r, through the symmetric M^{-1/2} z M^{-1/2}."""
@@ -103,7 +103,9 @@ class MatrixThermostat(Thermostat):
         """The mean of the diagonal."""
         return jnp.mean(jnp.diagonal(z))
 
-    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+    def level_law(
+        self, position: Position, noise: NoiseLevels, rates: StepRates
+    ) -> tuple[float, float]:
         """Mean (c + ηv/2)/T (v the mean diagonal of V_f), variance ηT/γ over D."""
-        mean = noise.settled(at, noise.everywhere())
-        return mean, level_variance(self.inertia, at, 1) / dimension(position)
+        mean = noise.friction(rates, noise.all_coordinates())
+        return mean, level_variance(self.inertia, rates, 1) / dimension(position)

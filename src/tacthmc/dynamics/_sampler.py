@@ -1,4 +1,4 @@
-"""The interface that every sampler and optimiser shares."""
+"""The interface that every sampler and optimizer shares."""
 
 from abc import abstractmethod
 from typing import Any
@@ -7,7 +7,7 @@ import equinox as eqx
 
 from tacthmc._typing import Batch, Position, PRNGKey
 from tacthmc.dynamics._state import Info
-from tacthmc.potentials._base import Potential
+from tacthmc.potentials import Potential
 
 
 class Sampler(eqx.Module):
@@ -23,8 +23,6 @@ class Sampler(eqx.Module):
     >>> state.position.shape, float(info.energy) > 0
     ((3,), True)
     """
-
-    keep_every: eqx.AbstractVar[int]
 
     @property
     def gradients_per_step(self) -> int:
@@ -45,31 +43,8 @@ class Sampler(eqx.Module):
     ) -> tuple[Any, Info]:
         """One step with these random numbers and this batch."""
 
-    @property
-    def can_lead(self) -> bool:
-        """Whether states can be :meth:`led`, and :meth:`advance_led` until a draw is due."""
-        return False
-
-    def led(self, state: Any) -> Any:
-        """A state half of whose next drift is made already.
-
-        To be taken where a draw was due, ``step`` a multiple of ``keep_every``, and no earlier than
-        the next such step to be looked at as a state.
-        """
-        raise TypeError(f"{type(self).__name__} makes whole steps only")
-
-    def advance_led(
-        self, noise: Any, state: Any, potential: Potential, batch: Batch
-    ) -> tuple[Any, Info]:
-        """One step of such a state, which stays one unless a draw is due: then it is whole."""
-        raise TypeError(f"{type(self).__name__} makes whole steps only")
-
-    def drawn(self, state: Any) -> Position:
+    def position(self, state: Any) -> Position:
         """The θ that a state stands for."""
-        return state.position
-
-    def unit_position(self, state: Any) -> Position:
-        """The θ that a state at unit temperature stands for: what is kept."""
         return state.position
 
     def step(

@@ -94,9 +94,9 @@ class ShapedCoupling(Coupling):
     def after(cls, run: Any, *, bins: int = 12, knots: int = 64) -> "ShapedCoupling":
         """The coupling that a tempered run asks for, with its plateau, walls and hottest.
 
-        s is the standard deviation of what ξ felt (``run.trace``, after warm-up) on the plateau
-        and in ``bins`` bins of log T, about a line in λ in each: noise of mini-batches
-        included, which drags ξ as well. A bias belongs to its coupling: begin with a new one.
+        s is the standard deviation of the energy that pushes ξ (``run.trace``, after warm-up), on the
+        plateau and in ``bins`` bins of log T, about a line in λ in each. It includes the noise of
+        mini-batches, which drags ξ as well. A bias belongs to its coupling: begin with a new one.
 
         >>> import jax, jax.numpy as jnp, tacthmc
         >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -105,13 +105,14 @@ class ShapedCoupling(Coupling):
         >>> coupling = ShapedCoupling.after(run)
         >>> round(float(coupling.hottest), 3)
         9.0
-        >>> sampler = tacthmc.tact(0.1, coupling=coupling)
+        >>> xi = tacthmc.dynamics.ContinuousTempering(coupling)
+        >>> sampler = tacthmc.tact(0.1, tempering=xi)
         """
         checks.whole("bins", bins, 1)
-        old = run.tempered_sampler().coupling
-        felt = "felt_energy" if "felt_energy" in run.trace else "energy"
+        old = run.tempered_sampler().tempering.coupling
+        column = "xi_energy" if "xi_energy" in run.trace else "energy"
         lam = 1 / np.asarray(run.after_warmup("temperature"), float).ravel()
-        energy = np.asarray(run.after_warmup(felt), float).ravel()
+        energy = np.asarray(run.after_warmup(column), float).ravel()
         places, s = _measured(lam, energy, float(old.hottest), bins)
         return cls(places, s, plateau=float(old.plateau), wall=float(old.wall), knots=knots)
 
@@ -162,11 +163,13 @@ def _measured(
     if sum(bool(np.any(lam[g] < 1)) for g in groups) == 0:
         raise ValueError(
             f"the run has fewer than {LEAST} rows after warm-up at any temperature above 1: there"
-            " is nothing to shape a coupling by; run longer, or with a smaller keep_every"
+            " is nothing to shape a coupling by; run longer, or with keep=Keep(every=…) smaller"
         )
     s = np.array([_spread(lam[g], energy[g]) for g in groups])
     if not np.any(s > 0):
-        raise ValueError("what ξ feels does not fluctuate in this run: any coupling will do")
+        raise ValueError(
+            "the energy that pushes ξ does not fluctuate in this run: any coupling will do"
+        )
     places = np.exp([-np.log(lam[g]).mean() for g in groups])
     inside = (places > 1 + 1e-6) & (places < hottest * (1 - 1e-6))
     # The ends have what is measured next to them. Nothing is calm altogether.

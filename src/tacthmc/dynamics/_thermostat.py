@@ -32,106 +32,123 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from tacthmc._positions import dimension, scalar_dtype, sum_of_squares, total
+from tacthmc import _checks as checks
+from tacthmc._positions import dimension, rate_at, scalar_dtype, sum_of_squares, total
 from tacthmc._typing import Draws, Number, Position, Rate, Scalar
-from tacthmc.dynamics._inertia import Inertia
 
 Shape: TypeAlias = Literal["isotropic", "mass"]
 
 
-class Conditions(NamedTuple):
-    """What holds during one step: η, the bath's temperature T, and the step count."""
+class StepRates(NamedTuple):
+    """The rates of one step: η, c, the bath's temperature T, and the step count."""
 
     eta: Scalar
+    c: Scalar
     bath: Number
     step: Array
-    moving: Any = None
-    """For each leaf whether it moves in this step (:mod:`tacthmc.dynamics._heated_block`); None: all do."""
 
 
-class Stroke(NamedTuple):
-    """One step of the splitting as a thermostat sees it; ``weight`` is λ², ``settled`` is z̄."""
+class Inertia(eqx.Module):
+    """How fast a thermostat reacts: the paper's γ, or a number of steps Γ.
+
+    A thermostat obeys dz = λ²·[⟨r²⟩ − ηT]/γ. With η ~ 1e-8, as in a network's posterior,
+    γ = 1 hardly moves it in a million steps. Γ says the same relative to the target,
+    dz = λ²·[⟨r²⟩/(ηT) − 1]/Γ, and works at any scale: γ = Γ·η·T.
+    """
+
+    gamma: Rate | None
+    steps: Rate | None
+
+    def __init__(self, gamma: Rate | None = None, steps: Rate | None = None):
+        """Give ``gamma`` (γ, absolute) or ``steps`` (Γ, relative; 100 by default)."""
+        if gamma is not None and steps is not None:
+            raise ValueError(
+                f"give gamma (absolute) or steps (relative), not both; got gamma={gamma!r},"
+                f" steps={steps!r}"
+            )
+        if gamma is None and steps is None:
+            steps = 100.0
+        if gamma is not None:
+            checks.positive("gamma", gamma)
+        if steps is not None:
+            checks.positive("steps", steps)
+        self.gamma, self.steps = gamma, steps
+
+    def at(self, step: Array, eta: Array, bath: Number) -> Array:
+        """γ at a step, given the step size η and the bath temperature T."""
+        if self.gamma is not None:
+            return rate_at(self.gamma, step, eta.dtype)
+        assert self.steps is not None
+        gamma = rate_at(self.steps, step, eta.dtype) * eta * bath
+        # A schedule may touch η = 0: then nothing moves, the thermostat neither.
+        return jnp.where(gamma > 0, gamma, jnp.inf)
+
+
+class StepMomenta(NamedTuple):
+    """One step of the splitting as a thermostat sees it."""
 
     after: Position
-    twice_mean: Position
-    """The sum of the momenta before and after."""
+    """r′, the momenta after the step."""
+    mean: Position
+    """(r + r′)/2."""
     mass: Position
-    at: Conditions
+    rates: StepRates
     weight: Scalar
-    settled: Any
-
-    @property
-    def mean(self) -> Position:
-        """The mean of the momenta before and after."""
-        return jax.tree.map(lambda r: 0.5 * r, self.twice_mean)
-
-    @property
-    def quarter_mass(self) -> Position:
-        """A quarter of the masses: for sums of squares of ``twice_mean``, the same to the last bit.
-
-        XLA on a CPU would write half of the sum out as an array as large as the momenta, each step.
-        """
-        return jax.tree.map(lambda m: 0.25 * m, self.mass)
+    """λ²."""
+    mean_friction: Any
+    """z̄."""
 
 
-class Noise(NamedTuple):
+class NoiseLevels(NamedTuple):
     """What heats θ: the injected level c, and the force's noise as v_i/(m_i·g_i) by coordinate.
 
-    That ratio is what a friction of shape g settles on: the variance itself for "isotropic".
+    That ratio is the one a friction of shape g balances: the variance itself for "isotropic".
     """
 
     injected: float
     force_variance: Draws
 
-    def settled(self, at: "Conditions", values: np.ndarray) -> float:
+    def friction(self, rates: StepRates, values: np.ndarray) -> float:
         """(c + η·v/2)/T with v the mean of ``values``."""
-        heat = self.injected + float(at.eta) * float(np.mean(values)) / 2
-        return heat / float(at.bath)
+        heat = self.injected + float(rates.eta) * float(np.mean(values)) / 2
+        return heat / float(rates.bath)
 
-    def everywhere(self) -> np.ndarray:
+    def all_coordinates(self) -> np.ndarray:
         """All coordinates' ratios in one vector."""
         return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(self.force_variance)])
 
 
-class Heat(NamedTuple):
-    """g(m·r² − ηT·calm): the excess of kinetic temperature.
+class KineticExcess(NamedTuple):
+    """g(m·r² − ηT·f): how much hotter the momenta are than the bath, f times as warm.
 
-    Masses, shapes g and ``calm`` are arrays, or numbers for whole leaves: then a leaf's sum is
-    that of r² and no more, however many ask for it.
+    Masses, shapes g and factors f are arrays, or numbers for whole leaves: then a leaf's sum is
+    that of r², which several readers can share.
     """
 
     r: Position
     mass: Position
     g: Position
-    at: Conditions
-    calm: Position
+    rates: StepRates
+    factor: Position
 
-    def each(self) -> Position:
-        """Coordinate by coordinate."""
+    def per_coordinate(self) -> Position:
+        """The excess of each coordinate."""
 
-        def excess(r: Array, m: Array, g: Array, calm: Array) -> Array:
-            return g * (m * r * r - (self.at.eta * self.at.bath).astype(r.dtype) * calm)
+        def excess(r: Array, m: Array, g: Array, factor: Array) -> Array:
+            return g * (m * r * r - (self.rates.eta * self.rates.bath).astype(r.dtype) * factor)
 
-        return self._of_moving(jax.tree.map(excess, self.r, self.mass, self.g, self.calm))
+        return jax.tree.map(excess, self.r, self.mass, self.g, self.factor)
 
-    def sums(self) -> Position:
-        """The sum over each leaf."""
+    def leaf_sums(self) -> Position:
+        """The excess summed over each leaf."""
 
-        def summed(r: Array, m: Array, g: Array, calm: Array) -> Array:
-            held = (self.at.eta * self.at.bath).astype(r.dtype) * calm
-            if m.ndim == g.ndim == calm.ndim == 0:
-                return g * (m * jnp.sum(r * r) - held * r.size)
-            return jnp.sum(g * (m * r * r - held))
+        def summed(r: Array, m: Array, g: Array, factor: Array) -> Array:
+            target = (self.rates.eta * self.rates.bath).astype(r.dtype) * factor
+            if m.ndim == g.ndim == factor.ndim == 0:
+                return g * (m * jnp.sum(r * r) - target * r.size)
+            return jnp.sum(g * (m * r * r - target))
 
-        return self._of_moving(jax.tree.map(summed, self.r, self.mass, self.g, self.calm))
-
-    def _of_moving(self, heat: Position) -> Position:
-        """What stands still neither heats nor cools."""
-        if self.at.moving is None:
-            return heat
-        return jax.tree.map(
-            lambda moves, x: jnp.where(moves, x, jnp.zeros_like(x)), self.at.moving, heat
-        )
+        return jax.tree.map(summed, self.r, self.mass, self.g, self.factor)
 
 
 class Thermostat(eqx.Module):
@@ -149,31 +166,32 @@ class Thermostat(eqx.Module):
         """Thermostats that all start at the friction c/T."""
 
     @abstractmethod
-    def advance(self, z: Any, r: Position, m: Position, at: Conditions, weight: Scalar) -> Any:
+    def update(self, z: Any, r: Position, m: Position, rates: StepRates, weight: Scalar) -> Any:
         """z after a time in which ``weight`` = λ²·(share of a step)."""
 
-    def completed(self, z: Any, friction: Any, stroke: Stroke) -> Any:
+    def finish_step(self, z: Any, friction: Any, momenta: StepMomenta) -> Any:
         """z after a whole step of the splitting, ``friction`` being z after half of it.
 
-        Here by the momentum after the step; a final class may feel θ's temperature instead.
+        Here by the momenta after the step; a final class may read θ's temperature instead.
         """
-        s = stroke
-        return self.advance(friction, s.after, s.mass, s.at, 0.5 * s.weight)
+        s = momenta
+        return self.update(friction, s.after, s.mass, s.rates, 0.5 * s.weight)
 
     @abstractmethod
-    def acting(
+    def apply(
         self, z: Any, m: Position, function: Callable[[Array], Array]
     ) -> Callable[[Position], Position]:
         """r ↦ function(z·g)·r, the function of the friction as an operator on momenta."""
 
     def damping(self, z: Any, m: Position, weight: Scalar) -> Callable[[Position], Position]:
         """The exact flow of the friction, r ↦ exp(−weight·z·g)·r."""
-        return self.acting(z, m, lambda x: jnp.exp(-weight.astype(x.dtype) * x))
+        return self.apply(z, m, lambda x: jnp.exp(-weight.astype(x.dtype) * x))
 
-    def felt(self, stroke: Stroke) -> Scalar:
+    def kinetic_sum(self, momenta: StepMomenta) -> Scalar:
         """Σ m·r̃², with r̃ = exp(weight·z̄·g/4)·r̄: ηTD in equilibrium."""
-        r = self.damping(stroke.settled, stroke.mass, -0.25 * stroke.weight)(stroke.mean)
-        return total(sum_of_squares(stroke.mass, r), scalar_dtype(r))
+        s = momenta
+        r = self.damping(s.mean_friction, s.mass, -0.25 * s.weight)(s.mean)
+        return total(sum_of_squares(s.mass, r), scalar_dtype(r))
 
     @abstractmethod
     def drag(self, z: Any, r: Position, m: Position, weight: Scalar) -> Position:
@@ -184,7 +202,9 @@ class Thermostat(eqx.Module):
         """One number to watch: the mean friction."""
 
     @abstractmethod
-    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+    def level_law(
+        self, position: Position, noise: NoiseLevels, rates: StepRates
+    ) -> tuple[float, float]:
         """Theorem 1's mean and variance of :meth:`level`."""
 
     def weights(self, m: Position) -> Position:
@@ -199,59 +219,58 @@ class SeparableThermostat(Thermostat):
 
     @property
     def separable(self) -> bool:
-        """Yes."""
         return True
 
     @abstractmethod
     def per_leaf(self, z: Any, like: Position) -> Position:
         """The frictions as a pytree whose leaves broadcast to those of ``like``."""
 
-    def acting(
+    @abstractmethod
+    def respond(self, z: Any, excess: KineticExcess, weight: Scalar) -> Any:
+        """z + weight·⟨excess⟩/γ, the mean over the coordinates that share a friction."""
+
+    def apply(
         self, z: Any, m: Position, function: Callable[[Array], Array]
     ) -> Callable[[Position], Position]:
         """r ↦ function(z·g)·r, coordinate by coordinate."""
         factors = jax.tree.map(lambda z, g: function(z * g), self.per_leaf(z, m), self.weights(m))
         return lambda r: jax.tree.map(jnp.multiply, factors, r)
 
-    @abstractmethod
-    def fed(self, z: Any, heat: Heat, weight: Scalar) -> Any:
-        """z after feeling an excess of heat for a time in which ``weight`` = λ²·(share)."""
-
-    def advance(self, z: Any, r: Position, m: Position, at: Conditions, weight: Scalar) -> Any:
+    def update(self, z: Any, r: Position, m: Position, rates: StepRates, weight: Scalar) -> Any:
         """z += weight·⟨g(m·r² − ηT)⟩/γ."""
         one = jax.tree.map(lambda r: jnp.ones((), r.dtype), r)
-        return self.fed(z, Heat(r, m, self.weights(m), at, one), weight)
+        return self.respond(z, KineticExcess(r, m, self.weights(m), rates, one), weight)
 
-    def completed(self, z: Any, friction: Any, stroke: Stroke) -> Any:
+    def finish_step(self, z: Any, friction: Any, momenta: StepMomenta) -> Any:
         """z += weight·⟨g(m·r̄² − exp(−weight·z̄·g/2)·ηT)⟩/γ, r̄ the mean of the momenta."""
-        s = stroke
-        calm = jax.tree.map(jnp.square, self._calm(s))
-        weights = self.weights(s.mass)
-        return self.fed(z, Heat(s.twice_mean, s.quarter_mass, weights, s.at, calm), s.weight)
+        s = momenta
+        factor = jax.tree.map(jnp.square, self._damping_factor(s))
+        excess = KineticExcess(s.mean, s.mass, self.weights(s.mass), s.rates, factor)
+        return self.respond(z, excess, s.weight)
 
-    def felt(self, stroke: Stroke) -> Scalar:
+    def kinetic_sum(self, momenta: StepMomenta) -> Scalar:
         """Σ m·r̃², with r̃ = exp(weight·z̄·g/4)·r̄: ηTD in equilibrium."""
 
         def least(r: Array) -> float:
             # A friction that stops all motion makes no temperature of it, rather than 0/0.
             return float(jnp.finfo(r.dtype).tiny)
 
-        def summed(r: Array, m: Array, calm: Array) -> Array:
-            if m.ndim == calm.ndim == 0:
-                # The sum that the thermostat feels, once more.
-                return m * jnp.sum(r * r) / jnp.maximum(calm * calm, least(r))
-            return jnp.sum(m * (r / jnp.maximum(calm, least(r))) ** 2)
+        def summed(r: Array, m: Array, factor: Array) -> Array:
+            if m.ndim == factor.ndim == 0:
+                # The thermostat reads the same sum of r².
+                return m * jnp.sum(r * r) / jnp.maximum(factor * factor, least(r))
+            return jnp.sum(m * (r / jnp.maximum(factor, least(r))) ** 2)
 
-        r = stroke.twice_mean
-        sums = jax.tree.map(summed, r, stroke.quarter_mass, self._calm(stroke))
+        r = momenta.mean
+        sums = jax.tree.map(summed, r, momenta.mass, self._damping_factor(momenta))
         return total(jax.tree.leaves(sums), scalar_dtype(r))
 
-    def _calm(self, stroke: Stroke) -> Position:
+    def _damping_factor(self, momenta: StepMomenta) -> Position:
         """exp(−weight·z̄·g/4)."""
         return jax.tree.map(
-            lambda z, g: jnp.exp(-0.25 * stroke.weight.astype(z.dtype) * z * g),
-            self.per_leaf(stroke.settled, stroke.mass),
-            self.weights(stroke.mass),
+            lambda z, g: jnp.exp(-0.25 * momenta.weight.astype(z.dtype) * z * g),
+            self.per_leaf(momenta.mean_friction, momenta.mass),
+            self.weights(momenta.mass),
         )
 
     def drag(self, z: Any, r: Position, m: Position, weight: Scalar) -> Position:
@@ -282,30 +301,24 @@ class NoThermostat(SeparableThermostat):
         """The constant itself."""
         return friction
 
-    def fed(self, z: Scalar, heat: Heat, weight: Scalar) -> Scalar:
-        """Stay."""
+    def respond(self, z: Scalar, excess: KineticExcess, weight: Scalar) -> Scalar:
         return z
 
     def per_leaf(self, z: Scalar, like: Position) -> Position:
-        """The same for every leaf."""
         return jax.tree.map(lambda leaf: z.astype(leaf.dtype), like)
 
     def level(self, z: Scalar) -> Scalar:
-        """The constant."""
         return z
 
-    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+    def level_law(
+        self, position: Position, noise: NoiseLevels, rates: StepRates
+    ) -> tuple[float, float]:
         """A constant: c/T, no variance."""
-        return float(noise.injected / at.bath), 0.0
+        return float(noise.injected / rates.bath), 0.0
 
 
-class ScalarThermostat(SeparableThermostat):
-    """One friction for all coordinates (Algorithm 1).
-
-    >>> import tacthmc
-    >>> tacthmc.sgnht(0.01, thermostat=ScalarThermostat(gamma=1.0)).thermostat.inertia
-    Inertia(gamma=1.0, steps=None)
-    """
+class AdaptiveThermostat(SeparableThermostat):
+    """Thermostats that adapt their friction with an inertia γ."""
 
     inertia: Inertia
     shape: Shape = eqx.field(static=True)
@@ -316,30 +329,44 @@ class ScalarThermostat(SeparableThermostat):
         """Give the inertia as γ (``gamma``) or relative as Γ (``steps``, 100 by default)."""
         self.inertia, self.shape = Inertia(gamma, steps), _checked_shape(shape)
 
+
+class ScalarThermostat(AdaptiveThermostat):
+    """One friction for all coordinates (Algorithm 1).
+
+    >>> import tacthmc
+    >>> tacthmc.sgnht(0.01, thermostat=ScalarThermostat(gamma=1.0)).thermostat.inertia
+    Inertia(gamma=1.0, steps=None)
+    """
+
+    __init__ = AdaptiveThermostat.__init__
+
     def init(self, position: Position, friction: Scalar) -> Scalar:
         """z = c/T."""
         return friction
 
-    def fed(self, z: Scalar, heat: Heat, weight: Scalar) -> Scalar:
-        """z += weight·⟨heat⟩/γ."""
-        inertia = dimension(heat.r) * self.inertia.at(heat.at.step, heat.at.eta, heat.at.bath)
-        return z + weight * total(jax.tree.leaves(heat.sums()), z.dtype) / inertia
+    def respond(self, z: Scalar, excess: KineticExcess, weight: Scalar) -> Scalar:
+        """z += weight·⟨excess⟩/γ."""
+        inertia = dimension(excess.r) * self.inertia.at(
+            excess.rates.step, excess.rates.eta, excess.rates.bath
+        )
+        return z + weight * total(jax.tree.leaves(excess.leaf_sums()), z.dtype) / inertia
 
     def per_leaf(self, z: Scalar, like: Position) -> Position:
-        """The same for every leaf."""
         return jax.tree.map(lambda leaf: z.astype(leaf.dtype), like)
 
     def level(self, z: Scalar) -> Scalar:
         """z."""
         return z
 
-    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+    def level_law(
+        self, position: Position, noise: NoiseLevels, rates: StepRates
+    ) -> tuple[float, float]:
         """Mean (c + ηv/2)/T, variance ηT/(γD)."""
-        mean = noise.settled(at, noise.everywhere())
-        return mean, level_variance(self.inertia, at, dimension(position))
+        mean = noise.friction(rates, noise.all_coordinates())
+        return mean, level_variance(self.inertia, rates, dimension(position))
 
 
-class TensorThermostat(SeparableThermostat):
+class TensorThermostat(AdaptiveThermostat):
     """One friction for each leaf of the position (each weight matrix, each bias vector).
 
     >>> import jax.numpy as jnp
@@ -349,27 +376,20 @@ class TensorThermostat(SeparableThermostat):
     ((), ())
     """
 
-    inertia: Inertia
-    shape: Shape = eqx.field(static=True)
-
-    def __init__(
-        self, gamma: Rate | None = None, steps: Rate | None = None, shape: Shape = "isotropic"
-    ):
-        """Give the inertia as γ (``gamma``) or relative as Γ (``steps``, 100 by default)."""
-        self.inertia, self.shape = Inertia(gamma, steps), _checked_shape(shape)
+    __init__ = AdaptiveThermostat.__init__
 
     def init(self, position: Position, friction: Scalar) -> Position:
         """z = c/T for each leaf."""
         return jax.tree.map(lambda leaf: friction.astype(leaf.dtype), position)
 
-    def fed(self, z: Position, heat: Heat, weight: Scalar) -> Position:
-        """z += weight·⟨heat⟩/γ, leaf by leaf."""
-        rate = weight / self.inertia.at(heat.at.step, heat.at.eta, heat.at.bath)
+    def respond(self, z: Position, excess: KineticExcess, weight: Scalar) -> Position:
+        """z += weight·⟨excess⟩/γ, leaf by leaf."""
+        rate = weight / self.inertia.at(excess.rates.step, excess.rates.eta, excess.rates.bath)
 
         def moved(z: Array, h: Array, r: Array) -> Array:
             return z + rate.astype(z.dtype) * h / max(r.size, 1)
 
-        return jax.tree.map(moved, z, heat.sums(), heat.r)
+        return jax.tree.map(moved, z, excess.leaf_sums(), excess.r)
 
     def per_leaf(self, z: Position, like: Position) -> Position:
         """One scalar a leaf."""
@@ -379,15 +399,17 @@ class TensorThermostat(SeparableThermostat):
         """The mean over leaves."""
         return _mean_over(z)
 
-    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+    def level_law(
+        self, position: Position, noise: NoiseLevels, rates: StepRates
+    ) -> tuple[float, float]:
         """Mean (c + ηv/2)/T; variance Σ ηT/(γD_leaf) over the squared number of leaves."""
         sizes = [math.prod(leaf.shape) for leaf in jax.tree.leaves(position)]
-        means = [noise.settled(at, leaf) for leaf in jax.tree.leaves(noise.force_variance)]
-        variances = [level_variance(self.inertia, at, size) for size in sizes]
+        means = [noise.friction(rates, leaf) for leaf in jax.tree.leaves(noise.force_variance)]
+        variances = [level_variance(self.inertia, rates, size) for size in sizes]
         return float(np.mean(means)), sum(variances) / len(sizes) ** 2
 
 
-class DiagonalThermostat(SeparableThermostat):
+class DiagonalThermostat(AdaptiveThermostat):
     """One friction for each coordinate: right for noise of unequal variances.
 
     >>> import jax.numpy as jnp
@@ -395,14 +417,7 @@ class DiagonalThermostat(SeparableThermostat):
     (3, 2)
     """
 
-    inertia: Inertia
-    shape: Shape = eqx.field(static=True)
-
-    def __init__(
-        self, gamma: Rate | None = None, steps: Rate | None = None, shape: Shape = "isotropic"
-    ):
-        """Give the inertia as γ (``gamma``) or relative as Γ (``steps``, 100 by default)."""
-        self.inertia, self.shape = Inertia(gamma, steps), _checked_shape(shape)
+    __init__ = AdaptiveThermostat.__init__
 
     def init(self, position: Position, friction: Scalar) -> Position:
         """z = c/T for each coordinate."""
@@ -410,10 +425,10 @@ class DiagonalThermostat(SeparableThermostat):
             lambda leaf: jnp.broadcast_to(friction.astype(leaf.dtype), leaf.shape), position
         )
 
-    def fed(self, z: Position, heat: Heat, weight: Scalar) -> Position:
-        """z += weight·heat/γ, coordinate by coordinate."""
-        rate = weight / self.inertia.at(heat.at.step, heat.at.eta, heat.at.bath)
-        return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * h, z, heat.each())
+    def respond(self, z: Position, excess: KineticExcess, weight: Scalar) -> Position:
+        """z += weight·excess/γ, coordinate by coordinate."""
+        rate = weight / self.inertia.at(excess.rates.step, excess.rates.eta, excess.rates.bath)
+        return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * h, z, excess.per_coordinate())
 
     def per_leaf(self, z: Position, like: Position) -> Position:
         """One friction a coordinate."""
@@ -423,10 +438,12 @@ class DiagonalThermostat(SeparableThermostat):
         """The mean over coordinates."""
         return _mean_over(z)
 
-    def level_law(self, position: Position, noise: Noise, at: Conditions) -> tuple[float, float]:
+    def level_law(
+        self, position: Position, noise: NoiseLevels, rates: StepRates
+    ) -> tuple[float, float]:
         """Mean (c + ηv/2)/T (v the mean noise variance), variance ηT/γ over D."""
-        mean = noise.settled(at, noise.everywhere())
-        return mean, level_variance(self.inertia, at, 1) / dimension(position)
+        mean = noise.friction(rates, noise.all_coordinates())
+        return mean, level_variance(self.inertia, rates, 1) / dimension(position)
 
 
 def _checked_shape(shape: Shape) -> Shape:
@@ -441,7 +458,7 @@ def _mean_over(z: Position) -> Scalar:
     return total / dimension(z)
 
 
-def level_variance(inertia: Inertia, at: Conditions, size: int) -> float:
+def level_variance(inertia: Inertia, rates: StepRates, size: int) -> float:
     """ηT/(γD)."""
-    gamma = float(inertia.at(at.step, at.eta, at.bath))
-    return float(at.eta) * float(at.bath) / (gamma * size)
+    gamma = float(inertia.at(rates.step, rates.eta, rates.bath))
+    return float(rates.eta) * float(rates.bath) / (gamma * size)

@@ -1,11 +1,19 @@
 """Energies and their estimates from mini-batches."""
 
+from tacthmc.potentials._base import Energy as Energy
+from tacthmc.potentials._base import Forces as Forces
 from tacthmc.potentials._base import FullPotential as FullPotential
 from tacthmc.potentials._base import Potential as Potential
+from tacthmc.potentials._base import Traits as Traits
 from tacthmc.potentials._base import WrappedPotential as WrappedPotential
 from tacthmc.potentials._base import at_temperature as at_temperature
+from tacthmc.potentials._base import forces as forces
 from tacthmc.potentials._base import potential as potential
+from tacthmc.potentials._batch_noise import CovarianceTerm as CovarianceTerm
+from tacthmc.potentials._batches import Batches as Batches
 from tacthmc.potentials._batches import Epochs as Epochs
+from tacthmc.potentials._batches import NoBatches as NoBatches
+from tacthmc.potentials._batches import ResidentBatches as ResidentBatches
 from tacthmc.potentials._batches import WithReplacement as WithReplacement
 from tacthmc.potentials._control_variates import control_variates as control_variates
 from tacthmc.potentials._energy_terms import temper_block as temper_block
@@ -21,4 +29,5 @@ from tacthmc.potentials._posterior import posterior as posterior
 from tacthmc.potentials._streamed import HostBatches as HostBatches
 from tacthmc.potentials._streamed import StreamedPosterior as StreamedPosterior
 from tacthmc.potentials._streamed import streamed as streamed
+from tacthmc.potentials._subset import SubsetPotential as SubsetPotential
 from tacthmc.potentials._subset import subset as subset

@@ -1,8 +1,8 @@
-"""Energies: what a potential is, the full-batch one, and those that wrap another.
+"""What a potential is: an energy, estimated from batches, and those that wrap another.
 
-A potential never draws at random by itself: ``select`` turns a key into a selection
-(indices, noise), ``fetch`` turns a selection into a batch, and an estimate is made from the
-batch it is given. Posteriors of data stand in :mod:`tacthmc.potentials._posterior`.
+A potential draws no random numbers by itself. Its :class:`~tacthmc.potentials.Batches` turn a
+key into a selection (indices, noise) and a selection into a batch, and an estimate is made from
+the batch it is given.
 """
 
 from abc import abstractmethod
@@ -15,141 +15,135 @@ import jax.numpy as jnp
 
 from tacthmc import _checks as checks
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Scalar
-from tacthmc.potentials._batch_noise import Tilt
+from tacthmc.potentials._batch_noise import CovarianceTerm
+from tacthmc.potentials._batches import Batches, NoBatches
 
 
-class Felt(NamedTuple):
-    """What a step of a tempered sampler uses of one batch, for U = U0 + U1 with λ on U1 only."""
+class Energy(NamedTuple):
+    """U = U0 + U1, of which λ multiplies the second only, and the next model state.
 
-    energy: Scalar
-    """Ũ, the whole of it."""
-    tempered: Scalar
-    """Ũ1, what ξ feels; Ũ itself where all of it is tempered."""
-    gradient: Position
-    """∇(Ũ0/λ + Ũ1): the force on θ is −λ times it."""
-    model: Any
+    >>> import jax.numpy as jnp
+    >>> energy = Energy(fixed=jnp.array(1.0), tempered=jnp.array(2.0))
+    >>> float(energy.total)
+    3.0
+    """
+
+    fixed: Any
+    """U0: zero where all of the energy is tempered."""
+    tempered: Any
+    """U1: what ξ feels."""
+    model: Any = None
+    """What the model carries on to the next batch (batch norm's running averages); None if nothing."""
+
+    @classmethod
+    def all_tempered(cls, value: Scalar, model: Any = None) -> "Energy":
+        """λ multiplies all of it."""
+        return cls(jnp.zeros_like(value), value, model)
+
+    @property
+    def total(self) -> Scalar:
+        """U0 + U1."""
+        return self.fixed + self.tempered
+
+
+class Traits(NamedTuple):
+    """What a sampler or a run has to know of a potential beside its numbers."""
+
+    has_energy: bool = True
+    """Whether ``full`` gives the energy of all data."""
+    is_split: bool = False
+    """Whether λ multiplies a part of the energy only (:func:`tacthmc.temper_likelihood`)."""
+    num_chains: int | None = None
+    """How many chains it is for, where a number in it differs from chain to chain."""
+    remembers: bool = False
+    """Whether the noise of the energy depends on the batches that a chain has seen before."""
+    independent_batches: bool = False
+    """Whether force and energy come from one batch, and batches are independent of each other."""
 
 
 class Potential(eqx.Module):
-    """An energy and its gradient, estimated from a batch."""
+    """An energy U(θ), estimated from a batch. Gradients come from JAX.
+
+    A potential of your own needs ``estimate``. Add ``full`` if the energy of all data can be
+    computed (``keep="all"`` needs it), and ``batches`` if there are mini-batches. Everything
+    else has a default.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> from tacthmc.potentials import Energy, Potential
+    >>> class Well(Potential):
+    ...     width: jax.Array
+    ...     def estimate(self, position, batch, model=None, correction=None):
+    ...         return self.full(position)
+    ...     def full(self, position):
+    ...         return Energy(fixed=0.0, tempered=0.5 * jnp.sum((position / self.width) ** 2))
+    >>> well = Well(jnp.array(2.0))
+    >>> run = tacthmc.sample(jax.random.key(0), tacthmc.tact(0.1), well, jnp.zeros(2), 20_000, 4)
+    >>> bool(abs(run.draws.std() - 2.0) < 0.3)
+    True
+
+    The gradient of ``estimate`` must be an unbiased estimate of ∇U, and so must its value of U.
+    """
 
     @abstractmethod
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
-        """An unbiased estimate Ũ(θ), whose derivative is one of ∇U(θ), and the next model state.
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
+        """An unbiased estimate Ũ(θ) from one batch.
 
-        The model state is what a model itself carries from batch to batch (batch norm's
-        running averages); None where there is no such thing.
+        Args:
+            position: θ.
+            batch: what ``batches`` made.
+            model: the model state before the batch; None is the first one.
+            correction: the covariance term of a step of ξ
+                (:mod:`tacthmc.potentials._batch_noise`). A potential may ignore it.
         """
 
-    @abstractmethod
-    def energy(self, position: Any) -> Scalar:
-        """The full-data energy U(θ), without noise."""
+    def full(self, position: Any) -> Energy:
+        """U(θ) of all data, without noise; a ValueError where there is no such energy."""
+        raise ValueError(
+            f"a {type(self).__name__} has no full-data energy: it does not define full(position)"
+        )
 
     @property
-    def has_energy(self) -> bool:
-        """Whether :meth:`energy` can be had: the data are at hand, and nothing else enters."""
-        return True
+    def batches(self) -> Batches:
+        """Where batches come from."""
+        return NoBatches()
 
     @property
-    def is_split(self) -> bool:
-        """Whether λ multiplies a part of the energy only (:mod:`tacthmc.potentials._energy_terms`)."""
-        return False
-
-    @property
-    def chains(self) -> int | None:
-        """How many chains it is for, where a number of it differs from chain to chain."""
-        return None
-
-    def of_chain(self, number: Any) -> "Potential":
-        """As the chain of that number has it: itself, unless a number of it differs by chain."""
-        return self
-
-    @property
-    def tilts(self) -> bool:
-        """Whether a step of ξ tilts it (:mod:`tacthmc.potentials._batch_noise`): a batch makes force and energy."""
-        return False
-
-    def tilted(self, by: Tilt) -> "Potential":
-        """For a step of ξ; itself, where it does not tilt."""
-        return self
+    def traits(self) -> Traits:
+        """What holds of this potential; by default it has an energy if it defines ``full``."""
+        return Traits(has_energy=type(self).full is not Potential.full)
 
     def init_model(self) -> Any:
         """The model state that a chain starts with."""
         return None
 
     def kept_model(self, model: Any) -> Any:
-        """What of a model state belongs to a draw; the rest goes on with the chain only."""
+        """The part of a model state that is stored with a draw."""
         return model
 
-    @property
-    def remembers(self) -> bool:
-        """Whether the noise of the energy depends on what a chain has seen before."""
-        return False
+    def for_chain(self, number: Any) -> "Potential":
+        """The potential of one chain, where a number in it differs from chain to chain."""
+        return self
 
-    @abstractmethod
-    def init_data(self, key: PRNGKey) -> Any:
-        """What has to be remembered from batch to batch."""
-
-    @property
-    @abstractmethod
-    def data_axes(self) -> Any:
-        """How chains are mapped over that memory (a pytree prefix for ``vmap``)."""
-
-    @abstractmethod
-    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
-        """The new memory, and the random part of one batch.
-
-        Only the shapes and dtypes of ``position`` may matter: selections are made for many
-        steps ahead.
-        """
-
-    @abstractmethod
-    def fetch(self, selection: Any) -> Batch:
-        """The batch that a selection stands for."""
-
-    def estimate(self, position: Any, batch: Batch) -> Scalar:
-        """Ũ(θ), with the first model state where there is one."""
-        return self.estimate_with(position, batch, self.init_model())[0]
-
-    def evaluate(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Position, Any]:
-        """Ũ(θ), ∇Ũ(θ) and the next model state: what a step uses."""
-        run = jax.value_and_grad(self.estimate_with, has_aux=True)
-        (value, model), gradient = run(position, batch, model)
-        return value, gradient, model
-
-    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
-        """Ũ0(θ) and Ũ1(θ), of which λ multiplies the second, and the next model state."""
-        value, model = self.estimate_with(position, batch, model)
-        return jnp.zeros_like(value), value, model
-
-    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
-        """U0(θ) and U1(θ) of all data."""
-        value = self.energy(position)
-        return jnp.zeros_like(value), value
-
-    def felt(self, position: Any, batch: Batch, model: Any, lam: Scalar) -> Felt:
-        """What θ and ξ feel at λ(ξ)."""
-        if not self.is_split:
-            value, gradient, model = self.evaluate(position, batch, model)
-            return Felt(value, value, gradient, model)
-
-        def weighed(position: Any) -> tuple[Scalar, Any]:
-            fixed, tempered, after = self.parts_with(position, batch, model)
-            return fixed / lam.astype(fixed.dtype) + tempered, (fixed + tempered, tempered, after)
-
-        (_, parts), gradient = jax.value_and_grad(weighed, has_aux=True)(position)
-        whole, tempered, after = parts
-        return Felt(whole, tempered, gradient, after)
+    def energy(self, position: Any) -> Scalar:
+        """U(θ) of all data, U0 + U1."""
+        return self.full(position).total
 
     def value_and_grad(self, position: Any, batch: Batch) -> tuple[Scalar, Position]:
         """Ũ(θ) and ∇Ũ(θ), with the first model state where there is one."""
-        return self.evaluate(position, batch, self.init_model())[:2]
+        return jax.value_and_grad(lambda x: self.estimate(x, batch).total)(position)
 
     def batch(self, key: PRNGKey, position: Any, data: Any = None) -> Batch:
-        """One batch, for loops that want no memory from batch to batch."""
+        """One batch, for loops that carry no memory from batch to batch."""
         first, second = jax.random.split(key)
-        data = self.init_data(first) if data is None else data
-        return self.fetch(self.select(data, second, position)[1])
+        batches = self.batches
+        data = batches.init(first) if data is None else data
+        return batches.fetch(batches.select(data, second, position)[1])
 
 
 class FullPotential(Potential):
@@ -157,150 +151,72 @@ class FullPotential(Potential):
 
     function: Callable[[Any], Any]
 
-    def energy(self, position: Any) -> Scalar:
-        """U(θ)."""
-        return checks.scalar(self.function(position), "energy")
-
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
         """U(θ) itself."""
-        return self.energy(position), model
+        return self.full(position)._replace(model=model)
 
-    def init_data(self, key: PRNGKey) -> tuple[()]:
-        """Nothing."""
-        return ()
-
-    @property
-    def data_axes(self) -> tuple[()]:
-        """Nothing."""
-        return ()
-
-    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[tuple[()], tuple[()]]:
-        """Nothing."""
-        return (), ()
-
-    def fetch(self, selection: Any) -> tuple[()]:
-        """Nothing."""
-        return ()
+    def full(self, position: Any) -> Energy:
+        return Energy.all_tempered(scalar(self.function(position), "energy"))
 
 
 class WrappedPotential(Potential):
-    """A potential around another one, whose memory of the data it keeps."""
+    """A potential around another one: ``estimate`` and ``full`` say what it makes of that one."""
 
     inner: eqx.AbstractVar[Potential]
 
     @property
-    def has_energy(self) -> bool:
-        """The inner potential's."""
-        return self.inner.has_energy
+    def batches(self) -> Batches:
+        return self.inner.batches
 
     @property
-    def is_split(self) -> bool:
-        """The inner potential's."""
-        return self.inner.is_split
-
-    @property
-    def chains(self) -> int | None:
-        """The inner potential's."""
-        return self.inner.chains
-
-    def of_chain(self, number: Any) -> Potential:
-        """Around what the inner potential is to that chain."""
-        inner = self.inner.of_chain(number)
-        return self if inner is self.inner else eqx.tree_at(lambda p: p.inner, self, inner)
-
-    @property
-    def tilts(self) -> bool:
-        """The inner potential's."""
-        return self.inner.tilts
-
-    def tilted(self, by: Tilt) -> Potential:
-        """Around the inner potential, tilted."""
-        inner = self.inner.tilted(by)
-        return self if inner is self.inner else eqx.tree_at(lambda p: p.inner, self, inner)
-
-    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
-        """Only where a wrapper says how the inner potential's parts become its own."""
-        self._check_whole()
-        return super().parts_with(position, batch, model)
-
-    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
-        """Likewise."""
-        self._check_whole()
-        return super().energy_parts(position)
-
-    def _check_whole(self) -> None:
-        if self.inner.is_split:
-            raise TypeError(
-                f"a {type(self).__name__} does not say what it makes of a potential that is"
-                " tempered in part: put it inside (temper_likelihood or temper_block around it)"
-            )
+    def traits(self) -> Traits:
+        return self.inner.traits
 
     def init_model(self) -> Any:
-        """The inner potential's."""
         return self.inner.init_model()
 
     def kept_model(self, model: Any) -> Any:
-        """The inner potential's."""
         return self.inner.kept_model(model)
 
-    @property
-    def remembers(self) -> bool:
-        """The inner potential's."""
-        return self.inner.remembers
-
-    def init_data(self, key: PRNGKey) -> Any:
-        """The inner potential's."""
-        return self.inner.init_data(key)
-
-    @property
-    def data_axes(self) -> Any:
-        """The inner potential's."""
-        return self.inner.data_axes
+    def for_chain(self, number: Any) -> Potential:
+        inner = self.inner.for_chain(number)
+        return self if inner is self.inner else eqx.tree_at(lambda p: p.inner, self, inner)
 
 
-class SameBatchPotential(WrappedPotential):
-    """A potential that also takes the same batches as the one that it is around."""
-
-    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
-        """The inner potential's."""
-        return self.inner.select(data, key, position)
-
-    def fetch(self, selection: Any) -> Batch:
-        """The inner potential's."""
-        return self.inner.fetch(selection)
-
-
-class TemperedPotential(SameBatchPotential):
+class TemperedPotential(WrappedPotential):
     """U/τ: the posterior at a temperature of its own."""
 
     inner: Potential
     posterior_temperature: Number
 
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
-        """Ũ/τ."""
-        value, model = self.inner.estimate_with(position, batch, model)
-        return self._over(value), model
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
+        """Ũ/τ. Its covariance is 1/τ² of the inner one, of which the gradient has one factor."""
+        if correction is not None:
+            per_energy = self._over(self._over(correction.per_energy))
+            start = self._over(correction.delta_lambda_start)
+            correction = CovarianceTerm(start, per_energy, correction.prior)
+        return self._scaled(self.inner.estimate(position, batch, model, correction))
 
-    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
-        """Ũ0/τ and Ũ1/τ."""
-        fixed, own, model = self.inner.parts_with(position, batch, model)
-        return self._over(fixed), self._over(own), model
+    def full(self, position: Any) -> Energy:
+        return self._scaled(self.inner.full(position))
 
-    def energy(self, position: Any) -> Scalar:
-        """U/τ."""
-        return self._over(self.inner.energy(position))
-
-    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
-        """U0/τ and U1/τ."""
-        fixed, own = self.inner.energy_parts(position)
-        return self._over(fixed), self._over(own)
-
-    def tilted(self, by: Tilt) -> Potential:
-        """The covariance is 1/τ² of the inner one; one of the two is in its gradient already."""
-        over = Tilt(self._over(by.start), self._over(self._over(by.per_energy)), by.prior)
-        return super().tilted(over)
+    def _scaled(self, energy: Energy) -> Energy:
+        return Energy(self._over(energy.fixed), self._over(energy.tempered), energy.model)
 
     def _over(self, value: Scalar) -> Scalar:
+        value = jnp.asarray(value)
         return value / jnp.asarray(self.posterior_temperature).astype(value.dtype)
 
 
@@ -339,3 +255,70 @@ def innermost(potential: Potential) -> Potential:
     while isinstance(potential, WrappedPotential):
         potential = potential.inner
     return potential
+
+
+class Forces(NamedTuple):
+    """One batch's energy and gradient."""
+
+    energy: Scalar
+    """Ũ0 + Ũ1."""
+    tempered: Scalar
+    """Ũ1, what ξ feels."""
+    gradient: Position
+    """∇(Ũ0/λ + Ũ1); without λ that of Ũ0 + Ũ1."""
+    model: Any
+    """The model state after the batch."""
+
+
+def forces(
+    potential: Potential,
+    position: Position,
+    batch: Batch,
+    model: Any = None,
+    lam: Scalar | None = None,
+    correction: CovarianceTerm | None = None,
+) -> Forces:
+    """Energy and gradient of one batch, with one evaluation of the potential.
+
+    Args:
+        potential: the potential.
+        position: θ.
+        batch: as ``potential.batch(key, position)`` makes it.
+        model: the model state before the batch; None is the first one.
+        lam: λ(ξ), of a step with a tempering variable; None where there is none.
+        correction: the covariance term of such a step.
+
+    >>> import jax.numpy as jnp, tacthmc
+    >>> u = tacthmc.potential(lambda p: p["w"] ** 2 + p["b"] ** 2)
+    >>> split = tacthmc.temper_block(u, {"w": False, "b": True}, reference=0.0)
+    >>> here = {"w": jnp.array(1.0), "b": jnp.array(3.0)}
+    >>> found = forces(split, here, (), lam=jnp.array(0.5))
+    >>> float(found.energy), float(found.tempered)
+    (10.0, 9.0)
+    >>> {name: float(value) for name, value in found.gradient.items()}
+    {'b': 6.0, 'w': 4.0}
+    """
+
+    def weighted(position: Position) -> tuple[Scalar, tuple[Scalar, Scalar, Any]]:
+        energy = potential.estimate(position, batch, model, correction)
+        total, tempered = jnp.asarray(energy.total), jnp.asarray(energy.tempered)
+        after = (total, tempered, energy.model)
+        if lam is None:
+            return total, after
+        return energy.fixed / lam.astype(tempered.dtype) + tempered, after
+
+    (_, after), gradient = jax.value_and_grad(weighted, has_aux=True)(position)
+    total, tempered, model = after
+    return Forces(total, tempered, gradient, model)
+
+
+def scalar(value: Any, name: str) -> Scalar:
+    """What a user's function returned, if it is a floating-point scalar."""
+    value = jnp.asarray(value)
+    if value.shape != ():
+        raise ValueError(
+            f"{name} must return a scalar; got shape {value.shape} (sum over what is left)"
+        )
+    if not jnp.issubdtype(value.dtype, jnp.floating):
+        raise TypeError(f"{name} must return a floating-point number; got dtype {value.dtype}")
+    return value

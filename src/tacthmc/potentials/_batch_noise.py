@@ -23,11 +23,11 @@ friction are
     dr_\theta = -\lambda\eta\,\big(\tilde g + \Delta\lambda\,c\big), \qquad
     dr_\xi = -\lambda'\eta_\xi\,\big(\tilde U + \tfrac12\Delta\lambda\,v_U\big):
 
-both are those of one energy, tilted by the step,
+both are those of one energy, with a term that depends on the step,
 
 .. math:: \tilde U(\theta) + \tfrac12\,\Delta\lambda\,v_U(\theta).
 
-Other coordinates make nothing else of it. With θ = μ + (φ − μ)/√λ (:mod:`tacthmc.dynamics._temperature_scaled`) ξ
+Other coordinates make nothing else of it. With θ = μ + (φ − μ)/√λ (:mod:`tacthmc.dynamics._coordinates`) ξ
 feels U − ½∇U·(θ − μ) of it, which adds the −½Δλ·c·(θ − μ) that the variance of that wants; the
 friction that φ and ξ share there is for the rest, noise of the force alone.
 
@@ -55,23 +55,23 @@ taken off, by the energy
     \hat\kappa_U = \frac{N^3}{n^2}\,\frac{n}{(n - 1)(n - 2)}\sum_j (u_j - \bar u)^3,
 
 and of what ξ feels, where E[δU·v̂_U] = κ_U leaves −½pκ_U, by ⅙pκ̂_U more whose gradient is not
-taken. Over batches the means of tilted gradient and energy are then g + Δλ·c and U + ½Δλ·v_U with U
+taken. Over batches the means of the corrected gradient and energy are then g + Δλ·c and U + ½Δλ·v_U with U
 for Ũ in Δλ, exactly.
 
 **Assumptions**: batches are drawn independently (with replacement; errors that an epoch takes back
 are no noise of this kind, and are left as they are), and Δλ·sd(δU) ≪ 1: ξ's own friction in a step
 is half the square of that. What is left is of higher order in it, with no mean over r_ξ in the
-next one, and the tilt is held where it, or what the batch itself has to do with it, p·v̂_U, would be
-stronger (``LIMIT``), so that a ξ that is too light does not throw θ out.
+next one. The term is reduced where it, or the batch's own share of it, p·v̂_U, would be stronger
+(``MAX_STRENGTH``), so that a ξ that is too light does not throw θ out.
 
 >>> import jax.numpy as jnp, tacthmc
->>> from tacthmc.tilt import Tilt
+>>> from tacthmc.potentials import CovarianceTerm, forces
 >>> data = jnp.array([0.0, 0.0, 3.0])
 >>> model = tacthmc.posterior(lambda m: 0.0 * m, lambda m, x: -0.5 * (x - m) ** 2, data, 3)
 >>> here = jnp.array(1.0)                       # the mean: g = 0, but examples differ
->>> tilted = model.tilted(Tilt(jnp.array(0.1), jnp.array(0.0)))
->>> energy, gradient = tilted.value_and_grad(here, data)
->>> round(float(energy - model.energy(here)), 4), round(float(gradient), 3)
+>>> term = CovarianceTerm(delta_lambda_start=jnp.array(0.1), per_energy=jnp.array(0.0))
+>>> found = forces(model, here, data, correction=term)
+>>> round(float(found.energy - model.energy(here)), 4), round(float(found.gradient), 3)
 (0.1125, -0.45)
 """
 
@@ -83,61 +83,63 @@ from jaxtyping import Array, Float
 
 from tacthmc._typing import Scalar
 
-LIMIT = 1.0
-"""Δλ·sd(δU) at most: beyond it nothing is right, and within it a tilt is smaller than the noise."""
+MAX_STRENGTH = 1.0
+"""Δλ·sd(δU) at most: the approximation fails beyond it, and within it the term is smaller than
+the noise."""
 
 
-class Tilt(NamedTuple):
-    """Δλ of a step as far as it is known before the batch, and what its energy takes off."""
+class CovarianceTerm(NamedTuple):
+    """½Δλ·v_U of one step: Δλ as far as it is known before the batch, and what Ũ takes off it."""
 
-    start: Scalar
+    delta_lambda_start: Scalar
     per_energy: Scalar
     prior: bool = True
     """Whether ξ feels the prior's energy too."""
 
-    def felt(self, energy: Scalar, log_prior: Scalar) -> Scalar:
-        """What ξ feels of a likelihood's energy and a prior."""
-        return energy - log_prior.astype(energy.dtype) if self.prior else energy
+    def xi_energy(self, likelihood: Scalar, log_prior: Scalar) -> Scalar:
+        """The energy that ξ feels, of that of the likelihood and log p(θ)."""
+        return likelihood - log_prior.astype(likelihood.dtype) if self.prior else likelihood
 
-    def at(self, energy: Scalar) -> Scalar:
+    def delta_lambda(self, energy: Scalar) -> Scalar:
         """Δλ = start − per_energy·Ũ."""
         energy = jax.lax.stop_gradient(energy)
-        return self.start.astype(energy.dtype) - self.per_energy.astype(energy.dtype) * energy
+        start = self.delta_lambda_start.astype(energy.dtype)
+        return start - self.per_energy.astype(energy.dtype) * energy
 
 
-def sums(values: Float[Array, " k"], whole: Float[Array, " n"]) -> Float[Array, " 3"]:
-    """What log likelihoods (or what is left of them) add up to: Σv, ½Σ(v − v̄)² and ⅓Σ(v − v̄)³.
+def power_sums(values: Float[Array, " k"], whole: Float[Array, " n"]) -> Float[Array, " 3"]:
+    """Sums of log likelihoods v (or of their changes): Σv, ½Σ(v − v̄)² and ⅓Σ(v − v̄)³.
 
     ``whole`` has those of the whole batch, of which ``values`` may be a device's share.
     """
     # Squares of what half precision holds may be more than it does.
-    dtype = jnp.promote_types(values.dtype, jnp.float32)
-    values, fixed = values.astype(dtype), jax.lax.stop_gradient(whole).astype(dtype)
-    mean = jnp.mean(fixed)
-    square = jnp.mean((fixed - mean) ** 2)
+    dtype = values.dtype if values.dtype.itemsize >= 4 else jnp.float32
+    values, constant = values.astype(dtype), jax.lax.stop_gradient(whole).astype(dtype)
+    mean = jnp.mean(constant)
+    square = jnp.mean((constant - mean) ** 2)
     away = values - mean
-    # v̄ is held, which takes −s²·Σ(v − v̄), itself zero, off the last one's gradient.
+    # v̄ is held constant, which takes −s²·Σ(v − v̄), itself zero, off the last one's gradient.
     cubes = jnp.sum(away**3) / 3 - square * jnp.sum(away)
     return jnp.stack([jnp.sum(values), 0.5 * jnp.sum(away**2), cubes])
 
 
-def leaning(
-    sums: Float[Array, " 3"], tilt: Tilt, energy: Scalar, size: int, num_data: int
+def corrected_sum(
+    sums: Float[Array, " 3"], term: CovarianceTerm, xi_energy: Scalar, size: int, num_data: int
 ) -> Scalar:
-    """Σv of a batch, as that whose energy −(N/n)·Σv is tilted; ``energy`` is what ξ feels."""
-    total, spread, cubes = sums
+    """Σv of a batch, changed so that its energy −(N/n)·Σv has the covariance term in it."""
+    total, squares, cubes = sums
     if size == 1:
-        # One example has no spread to see.
+        # One example has no variance to see.
         return total
-    noise = num_data * jnp.sqrt(2 * jax.lax.stop_gradient(spread) / (size - 1) / size)
-    by = tilt.at(energy).astype(total.dtype)
-    per_energy = tilt.per_energy.astype(total.dtype)
-    strength = jnp.maximum(jnp.abs(by), jnp.abs(per_energy) * noise) * noise
-    held = 1 / jnp.maximum(1, strength / LIMIT)
-    first = (num_data / (size - 1)) * by * spread
+    noise = num_data * jnp.sqrt(2 * jax.lax.stop_gradient(squares) / (size - 1) / size)
+    delta = term.delta_lambda(xi_energy).astype(total.dtype)
+    per_energy = term.per_energy.astype(total.dtype)
+    strength = jnp.maximum(jnp.abs(delta), jnp.abs(per_energy) * noise) * noise
+    reduction = 1 / jnp.maximum(1, strength / MAX_STRENGTH)
+    first = (num_data / (size - 1)) * delta * squares
     if size == 2:
-        return total - held * first
+        return total - reduction * first
     second = num_data / (size - 1) * num_data / (size - 2) * per_energy * cubes
     # ξ feels half as much again as θ does.
     second = second + 0.5 * jax.lax.stop_gradient(second)
-    return total - held * (first - second)
+    return total - reduction * (first - second)

@@ -1,5 +1,6 @@
-"""Which examples make up a mini-batch: drawn with replacement, or in reshuffled epochs."""
+"""Where batches come from: what a chain remembers of its data, and how a batch is drawn."""
 
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -7,8 +8,55 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from tacthmc._typing import PRNGKey
+from tacthmc._typing import Batch, PRNGKey
+from tacthmc.compiler._mesh import spread_examples
 from tacthmc.compiler._random import indices
+
+
+class Batches(eqx.Module):
+    """Draws the batches of one chain.
+
+    A chain carries a memory (``data``) from batch to batch. A key turns it into a selection,
+    which is small (indices, noise), and a selection into a batch.
+    """
+
+    @abstractmethod
+    def init(self, key: PRNGKey) -> Any:
+        """The memory that a chain starts with."""
+
+    @property
+    @abstractmethod
+    def axes(self) -> Any:
+        """How chains are mapped over the memory (a pytree prefix for ``vmap``)."""
+
+    @abstractmethod
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
+        """The new memory, and the random part of one batch.
+
+        Only the shapes and dtypes of ``position`` may matter: selections are made for many
+        steps ahead.
+        """
+
+    @abstractmethod
+    def fetch(self, selection: Any) -> Batch:
+        """The batch that a selection stands for."""
+
+
+class NoBatches(Batches):
+    """The energy needs no data: every batch is empty."""
+
+    def init(self, key: PRNGKey) -> tuple[()]:
+        return ()
+
+    @property
+    def axes(self) -> tuple[()]:
+        return ()
+
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[tuple[()], tuple[()]]:
+        return (), ()
+
+    def fetch(self, selection: Any) -> tuple[()]:
+        return ()
 
 
 class WithReplacement(eqx.Module):
@@ -81,3 +129,34 @@ class Epochs(eqx.Module):
             return EpochMemory(memory.order, memory.following, cursor)
 
         return jax.lax.cond(cursor >= self.num_data, turn, stay, None), indices
+
+
+class ResidentBatches(Batches):
+    """Mini-batches of data that stay on the device.
+
+    >>> import jax, jax.numpy as jnp
+    >>> batches = ResidentBatches(Epochs(num_data=4, batch_size=4), jnp.arange(4))
+    >>> first, second = jax.random.split(jax.random.key(0))
+    >>> memory, selection = batches.select(batches.init(first), second, None)
+    >>> sorted(batches.fetch(selection).tolist())
+    [0, 1, 2, 3]
+    """
+
+    order: WithReplacement | Epochs
+    examples: Any
+    """A pytree of arrays that share their leading length N."""
+
+    def init(self, key: PRNGKey) -> Any:
+        return self.order.init(key)
+
+    @property
+    def axes(self) -> Any:
+        return self.order.axes
+
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Int[Array, " n"]]:
+        return self.order.next(data, key)
+
+    def fetch(self, selection: Any) -> Batch:
+        """The examples at those indices, spread over devices where a mesh says so."""
+        selection = spread_examples(selection)
+        return spread_examples(jax.tree.map(lambda x: x[selection], self.examples))

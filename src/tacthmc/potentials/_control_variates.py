@@ -8,48 +8,50 @@ import jax.numpy as jnp
 
 from tacthmc._positions import checked
 from tacthmc._typing import Batch, Position, Scalar
-from tacthmc.potentials._base import Potential, SameBatchPotential
-from tacthmc.potentials._batch_noise import Tilt
+from tacthmc.potentials._base import Energy, Potential, Traits, WrappedPotential
+from tacthmc.potentials._batch_noise import CovarianceTerm
 
 
-class ControlVariatePotential(SameBatchPotential):
-    """An estimate corrected by what the same batch says at a centre where all is known."""
+class ControlVariatePotential(WrappedPotential):
+    """An estimate corrected by what the same batch says at a center where all is known."""
 
     inner: Potential
-    centre: Position
-    centre_energy: Scalar
-    centre_gradient: Position
-
-    def energy(self, position: Any) -> Scalar:
-        """The inner energy."""
-        return self.inner.energy(position)
+    center: Position
+    center_energy: Scalar
+    center_gradient: Position
 
     @property
-    def tilts(self) -> bool:
-        """What is left of the noise is not that of examples' own energies."""
-        return False
+    def traits(self) -> Traits:
+        """The noise that is left is not that of examples' own energies."""
+        return self.inner.traits._replace(independent_batches=False)
 
-    def tilted(self, by: Tilt) -> Potential:
-        """Itself."""
-        return self
-
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
-        """Ũ, corrected."""
-        value, model = self.inner.estimate_with(position, batch, model)
-        there, slope = self.inner.value_and_grad(self.centre, batch)
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
+        """Ũ with the control variate; the covariance term is not for its noise."""
+        estimate = self.inner.estimate(position, batch, model)
+        value = estimate.total
+        there, slope = self.inner.value_and_grad(self.center, batch)
         products = jax.tree.map(
             lambda s, g, x, c: jnp.sum((s - g) * (x - c)).astype(value.dtype),
             slope,
-            self.centre_gradient,
+            self.center_gradient,
             position,
-            self.centre,
+            self.center,
         )
         linear = sum(jax.tree.leaves(products), jnp.zeros_like(value))
-        return value - there + self.centre_energy - linear, model
+        return Energy.all_tempered(value - there + self.center_energy - linear, estimate.model)
+
+    def full(self, position: Any) -> Energy:
+        return self.inner.full(position)
 
 
-def control_variates(potential: Potential, centre: Any) -> ControlVariatePotential:
-    r"""Reduce mini-batch noise by a linear control variate around ``centre`` (θ̂, a mode).
+def control_variates(potential: Potential, center: Any) -> ControlVariatePotential:
+    r"""Reduce mini-batch noise by a linear control variate around ``center`` (θ̂, a mode).
 
     .. math::
         \tilde f_{cv}(\theta) = \tilde f(\theta) - \tilde f(\hat\theta) + f(\hat\theta), \qquad
@@ -67,20 +69,20 @@ def control_variates(potential: Potential, centre: Any) -> ControlVariatePotenti
     >>> levels.mean_force < 1e-5          # a quadratic energy: nothing is left
     True
     """
-    if potential.is_split:
+    if potential.traits.is_split:
         raise ValueError(
-            "control_variates goes inside: temper_likelihood(control_variates(posterior, centre))"
+            "control_variates goes inside: temper_likelihood(control_variates(posterior, center))"
         )
-    if potential.remembers:
+    if potential.traits.remembers:
         raise ValueError(
-            "control_variates and loss_table do not go together: at the centre a table of losses"
+            "control_variates and loss_table do not go together: at the center a table of losses"
             " made elsewhere adds noise instead of taking it off"
         )
-    centre = checked(centre)
-    energy, gradient = _whole(potential, centre)
-    return ControlVariatePotential(potential, centre, energy, gradient)
+    center = checked(center)
+    energy, gradient = _whole(potential, center)
+    return ControlVariatePotential(potential, center, energy, gradient)
 
 
 @eqx.filter_jit
-def _whole(potential: Potential, centre: Position) -> tuple[Scalar, Position]:
-    return jax.value_and_grad(potential.energy)(centre)
+def _whole(potential: Potential, center: Position) -> tuple[Scalar, Position]:
+    return jax.value_and_grad(potential.energy)(center)

@@ -13,7 +13,7 @@ biases, which learn ⟨U1 | ξ⟩, Algorithm 1 or the splitting) is as it was wi
 **Invariant density.** That of :func:`tacthmc.tact` with U0 + λU1 for λU, so that on the plateau,
 where λ = 1, θ follows exp(−U) whatever the bias is.
 
-**Breathing** (:mod:`tacthmc.dynamics._temperature_scaled`): with θ = μ + (φ − μ)/√λ the Hamiltonian in (φ, ξ) is
+**Temperature-scaled coordinates** (:mod:`tacthmc.dynamics._coordinates`): with θ = μ + (φ − μ)/√λ the Hamiltonian in (φ, ξ) is
 U0 + λU1 + D/2·log λ. ∂θ/∂φ = 1/√λ gives the force −√λ·g on φ. ∂θ/∂ξ = −λ′(θ − μ)/(2λ) gives
 that on ξ,
 
@@ -24,7 +24,7 @@ the same as before with (U1, g). By the virial theorem, ⟨λg·(θ − μ)⟩ =
 
 **Weights** (``keep="all"``): U0 cancels, so that draws of all temperatures are weighed by U1.
 
-**Assumptions** beside those of :func:`tacthmc.tact`: exp(−U0 − λU1) is normalisable down to the
+**Assumptions** beside those of :func:`tacthmc.tact`: exp(−U0 − λU1) is normalizable down to the
 hottest λ; for a likelihood that needs a proper prior. The thermostats' friction λ²z is against
 noise that is λ times that of ∇U1: ∇U0 has to be exact. That holds for a likelihood, whose U0 is the
 prior. For a block on mini-batches it does not: there the other coordinates get hotter than they
@@ -40,9 +40,9 @@ import jax
 import jax.numpy as jnp
 
 from tacthmc import _checks as checks
-from tacthmc._typing import Batch, Scalar
-from tacthmc.potentials._base import Potential, SameBatchPotential, innermost
-from tacthmc.potentials._batch_noise import Tilt
+from tacthmc._typing import Batch
+from tacthmc.potentials._base import Energy, Potential, Traits, WrappedPotential, innermost
+from tacthmc.potentials._batch_noise import CovarianceTerm
 from tacthmc.potentials._control_variates import ControlVariatePotential
 from tacthmc.potentials._label_noise import NoisyLabels
 from tacthmc.potentials._loss_table import LossTablePotential
@@ -50,56 +50,65 @@ from tacthmc.potentials._noisy import NoisyPotential
 from tacthmc.potentials._posterior import DataPotential
 
 
-class SplitPotential(SameBatchPotential):
-    """A potential whose energy is that of the one inside, of which λ multiplies a part."""
-
-    @property
-    def is_split(self) -> bool:
-        """Yes."""
-        return True
-
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
-        """Ũ = Ũ0 + Ũ1."""
-        return self.inner.estimate_with(position, batch, model)
-
-    def energy(self, position: Any) -> Scalar:
-        """U = U0 + U1."""
-        return self.inner.energy(position)
-
-
-class LikelihoodPotential(SplitPotential):
+class LikelihoodPotential(WrappedPotential):
     """U0 = −log p(θ), U1 = −Σ log p(x | θ)."""
 
     inner: Potential
 
-    def tilted(self, by: Tilt) -> Potential:
-        """ξ does not feel the prior."""
-        return super().tilted(by._replace(prior=False))
+    @property
+    def traits(self) -> Traits:
+        return self.inner.traits._replace(is_split=True)
 
-    def _log_prior(self, position: Any, like: Scalar) -> Scalar:
-        data = innermost(self.inner)
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
+        """The prior's energy, and all that the batch says; ξ does not feel the prior."""
+        if correction is not None:
+            correction = correction._replace(prior=False)
+        return self._split(position, self.inner.estimate(position, batch, model, correction))
+
+    def full(self, position: Any) -> Energy:
+        return self._split(position, self.inner.full(position))
+
+    def _split(self, position: Any, energy: Energy) -> Energy:
+        data, value = innermost(self.inner), energy.total
         assert isinstance(data, DataPotential)
-        return data.log_prior_at(position).astype(like.dtype)
-
-    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
-        """The prior's energy, and all that the batch says."""
-        value, model = self.inner.estimate_with(position, batch, model)
-        prior = self._log_prior(position, value)
-        return -prior, value + prior, model
-
-    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
-        """The prior's energy and the data's."""
-        value = self.inner.energy(position)
-        prior = self._log_prior(position, value)
-        return -prior, value + prior
+        log_prior = data.log_prior_at(position).astype(value.dtype)
+        return Energy(-log_prior, value + log_prior, energy.model)
 
 
-class BlockPotential(SplitPotential):
+class BlockPotential(WrappedPotential):
     """U0 = U(θ_rest, b), U1 = U(θ) − U0."""
 
     inner: Potential
     block: Any
     reference: Any
+
+    @property
+    def traits(self) -> Traits:
+        """The noise of U0 is there as well, and a block is for nearly full batches."""
+        return self.inner.traits._replace(is_split=True, independent_batches=False)
+
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
+        """Both on the same batch, so that their difference has the block's share of its noise only."""
+        whole = self.inner.estimate(position, batch, model)
+        fixed = self.inner.estimate(self._at_reference(position), batch, model).total
+        return Energy(fixed, whole.total - fixed, whole.model)
+
+    def full(self, position: Any) -> Energy:
+        """U(θ_rest, b), and what the block adds to it."""
+        fixed = self.inner.energy(self._at_reference(position))
+        return Energy(fixed, self.inner.energy(position) - fixed)
 
     def _at_reference(self, position: Any) -> Any:
         chosen, rest = eqx.partition(position, self.block)
@@ -117,26 +126,6 @@ class BlockPotential(SplitPotential):
             )
         there = jax.tree.map(lambda b, x: jnp.asarray(b).astype(x.dtype), there, chosen)
         return eqx.combine(there, rest)
-
-    @property
-    def tilts(self) -> bool:
-        """The noise of U0 is there as well, and a block is for nearly full batches."""
-        return False
-
-    def tilted(self, by: Tilt) -> Potential:
-        """Itself."""
-        return self
-
-    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
-        """On the same batch, so that their difference has the block's share of its noise only."""
-        value, after = self.inner.estimate_with(position, batch, model)
-        fixed, _ = self.inner.estimate_with(self._at_reference(position), batch, model)
-        return fixed, value - fixed, after
-
-    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
-        """U(θ_rest, b), and what the block adds to it."""
-        fixed = self.inner.energy(self._at_reference(position))
-        return fixed, self.inner.energy(position) - fixed
 
 
 def temper_likelihood(potential: Potential) -> LikelihoodPotential:
@@ -157,8 +146,8 @@ def temper_likelihood(potential: Potential) -> LikelihoodPotential:
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> data = jnp.full(10, 2.0)
     >>> model = tacthmc.posterior(lambda m: -0.5 * m**2, lambda m, x: -0.5 * (x - m) ** 2, data, 5)
-    >>> prior, likelihood = temper_likelihood(model).energy_parts(jnp.array(1.0))
-    >>> float(prior), float(likelihood)
+    >>> energy = temper_likelihood(model).full(jnp.array(1.0))
+    >>> float(energy.fixed), float(energy.tempered)     # the prior's and the likelihood's
     (0.5, 5.0)
     """
     checks.instance("potential", potential, Potential, "made by tacthmc.posterior or .streamed")
@@ -170,7 +159,8 @@ def temper_likelihood(potential: Potential) -> LikelihoodPotential:
         raise TypeError(
             "temper_likelihood needs a prior and a likelihood of data: a tacthmc.posterior or"
             " tacthmc.streamed, as it is or inside noisy, control_variates, label_noise or"
-            " loss_table (part and tempered go outside: part(temper_likelihood(…), …)); got a"
+            " loss_table (subset and at_temperature go outside: subset(temper_likelihood(…), …));"
+            f" got a"
             f" {type(inner).__name__}"
         )
     return LikelihoodPotential(potential)
@@ -196,19 +186,19 @@ def temper_block(potential: Potential, block: Any, reference: Any) -> BlockPoten
         reference: b, a typical value of the block: a position (of which the block's leaves
             count), or a number for all of them. Far off, U1 would be large and strongly coupled
             to the rest; a mode, or the start of a chain, is near enough. Wherever exp(−λU) is
-            normalisable and U bounded from below, exp(−U0 − λU1) is too.
+            normalizable and U bounded from below, exp(−U0 − λU1) is too.
 
     >>> import jax.numpy as jnp, tacthmc
     >>> u = tacthmc.potential(lambda p: 0.5 * jnp.sum(p["w"] ** 2) + 0.5 * jnp.sum(p["b"] ** 2))
     >>> split = temper_block(u, {"w": False, "b": True}, reference=0.0)
-    >>> fixed, own = split.energy_parts({"w": jnp.ones(4), "b": jnp.full(2, 3.0)})
-    >>> float(fixed), float(own)
+    >>> energy = split.full({"w": jnp.ones(4), "b": jnp.full(2, 3.0)})
+    >>> float(energy.fixed), float(energy.tempered)
     (2.0, 9.0)
     """
     checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
-    if potential.is_split:
+    if potential.traits.is_split:
         raise ValueError("the potential is tempered in part already: choose one of the ways")
-    if potential.remembers:
+    if potential.traits.remembers:
         raise ValueError(
             "temper_block and loss_table do not go together: kept losses are the same at the"
             " reference and cancel, so that they would take no noise off what ξ feels"

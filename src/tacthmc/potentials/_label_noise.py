@@ -13,7 +13,6 @@ noise the energy is that of labels mixed with the classes' frequencies,
 the changing labels are noise in the gradient beside the batches'.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -24,11 +23,12 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from tacthmc import _checks as checks
-from tacthmc._typing import Batch, PRNGKey, Scalar
+from tacthmc._typing import Batch, PRNGKey
 from tacthmc.compiler._mesh import spread_examples
-from tacthmc.compiler._random import indices, related
-from tacthmc.potentials._base import Potential, WrappedPotential
-from tacthmc.potentials._batches import Epochs
+from tacthmc.compiler._random import derive_key, indices
+from tacthmc.potentials._base import Energy, Potential, Traits, WrappedPotential
+from tacthmc.potentials._batch_noise import CovarianceTerm
+from tacthmc.potentials._batches import Batches, Epochs, ResidentBatches
 from tacthmc.potentials._posterior import Posterior
 
 # Whose relatives of a step's key are whose: the batch takes the key itself.
@@ -45,47 +45,44 @@ class NoisyLabels(WrappedPotential):
 
     inner: eqx.AbstractVar[Potential]
     count: eqx.AbstractVar[Int[Array, "*chains"]]
-    """How many are wrong; with an axis of chains where they differ in it."""
+    """How many labels are wrong; with an axis of chains where they differ in it."""
     where: eqx.AbstractVar[Callable[[Any], Any]]
 
     @property
-    def chains(self) -> int | None:
-        """As many as there are shares."""
-        return self.count.shape[0] if self.count.ndim else super().chains
+    def traits(self) -> Traits:
+        """Labels change all the time: no data set has the energy that is sampled."""
+        traits = self.inner.traits._replace(has_energy=False)
+        return traits._replace(num_chains=self.count.shape[0]) if self.count.ndim else traits
 
-    def of_chain(self, number: Any) -> Potential:
-        """With that chain's share."""
-        own = super().of_chain(number)
+    def for_chain(self, number: Any) -> Potential:
+        """With that chain's number of wrong labels."""
+        own = super().for_chain(number)
         return eqx.tree_at(lambda p: p.count, own, self.count[number]) if self.count.ndim else own
 
-    def wrong(self, like: Array) -> Array:
-        """How many labels are, where that is one number."""
-        if self.count.ndim:
-            raise ValueError(
-                "this potential has a share of wrong labels for each chain: take that of one,"
-                " potential.of_chain(number)"
-            )
-        return self.count.astype(like.dtype)
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
+        """The inner estimate, of a batch whose labels are those of this step."""
+        return self.inner.estimate(position, batch, model, correction)
 
-    @property
-    def has_energy(self) -> bool:
-        """Labels change all the time: no data set has the energy that is sampled."""
-        return False
-
-    def energy(self, position: Any) -> Scalar:
-        """Not to be had."""
+    def full(self, position: Any) -> Energy:
         raise ValueError(
             "a posterior with label noise has no full-data energy: its labels change all the time"
             " (potential.inner.energy is that of the right labels)"
         )
 
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
-        """The inner potential's, of a batch whose labels are those of this step."""
-        return self.inner.estimate_with(position, batch, model)
 
-    @abstractmethod
-    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
-        """The inner selection, and labels."""
+def _number_wrong(count: Int[Array, "*chains"], like: Array) -> Array:
+    if count.ndim:
+        raise ValueError(
+            "this potential has a share of wrong labels for each chain: take that of one,"
+            " potential.for_chain(number)"
+        )
+    return count.astype(like.dtype)
 
 
 class EpochLabels(NamedTuple):
@@ -104,20 +101,28 @@ class PermutedLabels(NoisyLabels):
     where: Callable[[Any], Any] = eqx.field(static=True)
 
     @property
-    def resident(self) -> Posterior:
-        """The inner potential, whose data are at hand."""
-        assert isinstance(self.inner, Posterior)
-        return self.inner
+    def batches(self) -> Batches:
+        batches = self.inner.batches
+        assert isinstance(batches, ResidentBatches)
+        return PermutedLabelBatches(batches, self.count, self.where)
 
-    def init_data(self, key: PRNGKey) -> EpochLabels:
+
+class PermutedLabelBatches(Batches):
+    """Batches of :class:`PermutedLabels`."""
+
+    inner: ResidentBatches
+    count: Int[Array, "*chains"]
+    where: Callable[[Any], Any] = eqx.field(static=True)
+
+    def init(self, key: PRNGKey) -> EpochLabels:
         """The order's memory, and the first epoch's labels."""
         cursor = jnp.zeros((), int)
-        return EpochLabels(self.inner.init_data(key), self._permuted(key), cursor)
+        return EpochLabels(self.inner.init(key), self._permuted(key), cursor)
 
     @property
-    def data_axes(self) -> EpochLabels:
+    def axes(self) -> EpochLabels:
         """Labels are each chain's own; the cursor is common, so that permuting stays a branch."""
-        return EpochLabels(self.inner.data_axes, 0, None)
+        return EpochLabels(self.inner.axes, 0, None)
 
     def select(self, data: EpochLabels, key: PRNGKey, position: Any) -> tuple[EpochLabels, Any]:
         """The next indices with this epoch's labels.
@@ -126,10 +131,10 @@ class PermutedLabels(NoisyLabels):
         reaches into the next epoch has the labels of the one that it began in.
         """
         inner, chosen = self.inner.select(data.inner, key, position)
-        total = self.resident.num_data
-        cursor = data.cursor + self.resident.batch_size
-        reshuffled = isinstance(self.resident.order, Epochs)
-        left_over = cursor - total if reshuffled else jnp.zeros_like(cursor)
+        order = self.inner.order
+        cursor = data.cursor + order.batch_size
+        reshuffled = isinstance(order, Epochs)
+        left_over = cursor - order.num_data if reshuffled else jnp.zeros_like(cursor)
 
         def turn(_: None) -> tuple[Array, Array]:
             return self._permuted(key), left_over
@@ -137,7 +142,7 @@ class PermutedLabels(NoisyLabels):
         def stay(_: None) -> tuple[Array, Array]:
             return data.labels, cursor
 
-        labels, cursor = jax.lax.cond(cursor >= total, turn, stay, None)
+        labels, cursor = jax.lax.cond(cursor >= order.num_data, turn, stay, None)
         return EpochLabels(inner, labels, cursor), (chosen, data.labels[chosen])
 
     def fetch(self, selection: Any) -> Batch:
@@ -151,12 +156,12 @@ class PermutedLabels(NoisyLabels):
         The number is traced, so that all shares are one program: a random order of the
         examples, of which the first ``count`` are put into another random order.
         """
-        labels = self.where(self.resident.data)
+        labels = self.where(self.inner.examples)
         total = labels.shape[0]
-        first, again = jax.random.split(related(key, _FAMILY))
+        first, again = jax.random.split(derive_key(key, _FAMILY))
         order = jax.random.permutation(first, total)
         place = jnp.arange(total)
-        stays = place >= self.wrong(place)
+        stays = place >= _number_wrong(self.count, place)
         lots = jax.random.bits(again, (2, total))
         lot = jnp.where(stays, place.astype(lots.dtype), lots[0])
         *_, shuffled = jax.lax.sort((stays, lot, lots[1], place), num_keys=3)
@@ -172,12 +177,35 @@ class RandomLabels(NoisyLabels):
     batch_size: int = eqx.field(static=True)
     classes: int = eqx.field(static=True)
 
+    @property
+    def batches(self) -> Batches:
+        return RandomLabelBatches(
+            self.inner.batches, self.count, self.where, self.batch_size, self.classes
+        )
+
+
+class RandomLabelBatches(Batches):
+    """Batches of :class:`RandomLabels`."""
+
+    inner: Batches
+    count: Int[Array, "*chains"]
+    where: Callable[[Any], Any] = eqx.field(static=True)
+    batch_size: int = eqx.field(static=True)
+    classes: int = eqx.field(static=True)
+
+    def init(self, key: PRNGKey) -> Any:
+        return self.inner.init(key)
+
+    @property
+    def axes(self) -> Any:
+        return self.inner.axes
+
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner selection, which of its examples have random labels, and which ones."""
         data, chosen = self.inner.select(data, key, position)
-        place, label = jax.random.split(related(key, _FAMILY))
+        place, label = jax.random.split(derive_key(key, _FAMILY))
         order = jax.random.permutation(place, self.batch_size)
-        wrong = order < self.wrong(order)
+        wrong = order < _number_wrong(self.count, order)
         return data, (chosen, wrong, indices(label, self.batch_size, self.classes))
 
     def fetch(self, selection: Any) -> Batch:
@@ -221,7 +249,7 @@ def label_noise(
     ...     return jax.nn.log_softmax(theta)[example[1]]
     >>> clean = tacthmc.posterior(lambda theta: -jnp.sum(theta**2), log_likelihood, data, 6)
     >>> wrong = label_noise(clean, 1.0)
-    >>> sorted(wrong.init_data(jax.random.key(0)).labels.tolist())
+    >>> sorted(wrong.batches.init(jax.random.key(0)).labels.tolist())
     [0, 1, 2, 3, 4, 5]
     """
     if not isinstance(potential, Posterior):

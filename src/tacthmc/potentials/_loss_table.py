@@ -31,10 +31,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from tacthmc._typing import Batch, Scalar
-from tacthmc.potentials._base import Potential, SameBatchPotential
-from tacthmc.potentials._batch_noise import leaning, sums
-from tacthmc.potentials._batches import WithReplacement
+from tacthmc._typing import Batch, PRNGKey, Scalar
+from tacthmc.potentials._base import Energy, Potential, Traits, WrappedPotential
+from tacthmc.potentials._batch_noise import CovarianceTerm, corrected_sum, power_sums
+from tacthmc.potentials._batches import Batches, WithReplacement
 from tacthmc.potentials._posterior import Posterior
 
 
@@ -59,7 +59,26 @@ class Drawn(NamedTuple):
     examples: Any
 
 
-class LossTablePotential(SameBatchPotential):
+class NumberedBatches(Batches):
+    """The inner batches, with the examples' numbers."""
+
+    inner: Batches
+
+    def init(self, key: PRNGKey) -> Any:
+        return self.inner.init(key)
+
+    @property
+    def axes(self) -> Any:
+        return self.inner.axes
+
+    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
+        return self.inner.select(data, key, position)
+
+    def fetch(self, selection: Any) -> Drawn:
+        return Drawn(selection, self.inner.fetch(selection))
+
+
+class LossTablePotential(WrappedPotential):
     """A posterior whose energy is corrected by kept log likelihoods."""
 
     inner: Potential
@@ -70,14 +89,17 @@ class LossTablePotential(SameBatchPotential):
         assert isinstance(self.inner, Posterior)
         return self.inner
 
-    def energy(self, position: Any) -> Scalar:
-        """The inner energy."""
-        return self.inner.energy(position)
+    @property
+    def traits(self) -> Traits:
+        return self.inner.traits._replace(remembers=True)
 
     @property
-    def remembers(self) -> bool:
-        """Yes."""
-        return True
+    def batches(self) -> Batches:
+        return NumberedBatches(self.inner.batches)
+
+    def full(self, position: Any) -> Energy:
+        """The energy of all data, which needs no table."""
+        return self.inner.full(position)
 
     def init_model(self) -> Losses:
         """Nothing seen."""
@@ -95,17 +117,20 @@ class LossTablePotential(SameBatchPotential):
         """Without the table, which is as long as the data."""
         return self.inner.kept_model(model.inner)
 
-    def fetch(self, selection: Any) -> Drawn:
-        """The examples, with their numbers."""
-        return Drawn(selection, self.inner.fetch(selection))
-
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Losses]:
-        """Ũ with what is kept, and what is kept then."""
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
+        """Ũ with the table, and the table after the batch."""
         if not isinstance(batch, Drawn):
             raise TypeError(
                 "a posterior with a table of losses has to know which examples a batch has: make"
                 f" batches with potential.batch(key, position); got a {type(batch).__name__}"
             )
+        model = self.init_model() if model is None else model
         posterior = self.posterior
         prior = posterior.log_prior_at(position)
         values, inner = posterior.log_likelihoods(
@@ -118,15 +143,15 @@ class LossTablePotential(SameBatchPotential):
         scale = posterior.num_data / len(batch.indices)
         changes = values - jnp.where(seen, kept, model.mean)
         known = model.total + model.lost + missing
-        if posterior.tilt is None:
+        if correction is None or not posterior.traits.independent_batches:
             change = jnp.sum(changes)
         else:
-            felt = posterior.tilt.felt(-known - scale * jnp.sum(changes), prior)
-            size = len(changes)
-            change = leaning(sums(changes, changes), posterior.tilt, felt, size, posterior.num_data)
+            sums, size = power_sums(changes, changes), len(changes)
+            xi_energy = correction.xi_energy(-known - scale * jnp.sum(changes), prior)
+            change = corrected_sum(sums, correction, xi_energy, size, posterior.num_data)
         whole = known + scale * change
         after = _updated(model, batch, jax.lax.stop_gradient(values), inner)
-        return -prior - whole.astype(prior.dtype), after
+        return Energy.all_tempered(-prior - whole.astype(prior.dtype), after)
 
 
 def _updated(model: Losses, batch: Drawn, values: Array, inner: Any) -> Losses:
@@ -174,14 +199,15 @@ def loss_table(potential: Potential) -> LossTablePotential:
     >>> table, here = loss_table(model), jnp.array(0.3)
     >>> losses = table.init_model()
     >>> for key in jax.random.split(jax.random.key(1), 100):
-    ...     value, losses = table.estimate_with(here, table.batch(key, here), losses)
-    >>> bool(abs(value - model.energy(here)) < 0.01)        # all seen, and nothing has changed
+    ...     energy = table.estimate(here, table.batch(key, here), losses)
+    ...     losses = energy.model
+    >>> bool(abs(energy.total - model.energy(here)) < 0.01)        # all seen, and nothing has changed
     True
     """
     if not isinstance(potential, Posterior):
         raise TypeError(
             "loss_table needs a tacthmc.posterior itself, whose examples it knows by number (what"
-            " wraps one goes around it: temper_likelihood(loss_table(…)), part(loss_table(…), …));"
+            " wraps one goes around it: temper_likelihood(loss_table(…)), subset(loss_table(…), …));"
             f" got a {type(potential).__name__}"
         )
     if not isinstance(potential.order, WithReplacement):

@@ -11,8 +11,10 @@ from jaxtyping import Array, Float
 from tacthmc import _checks as checks
 from tacthmc._positions import dimension, flatten, scalar_dtype, spread, unflatten
 from tacthmc._typing import Batch, Draws, Number, Position, PRNGKey, Scalar
-from tacthmc.compiler._random import normals, related
-from tacthmc.potentials._base import Potential, WrappedPotential
+from tacthmc.compiler._random import derive_key, normals
+from tacthmc.potentials._base import Energy, Potential, WrappedPotential, forces
+from tacthmc.potentials._batch_noise import CovarianceTerm
+from tacthmc.potentials._batches import Batches
 
 
 class NoisyPotential(WrappedPotential):
@@ -23,23 +25,24 @@ class NoisyPotential(WrappedPotential):
     energy_noise: Number
     root: Float[Array, "d d"] | None
 
-    def energy(self, position: Any) -> Scalar:
+    @property
+    def batches(self) -> Batches:
+        return NoisyBatches(self.inner.batches)
+
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
+        """The inner estimate plus noise, which is that of U1: λ times it is in the force."""
+        energy = self.inner.estimate(position, batch[0], model, correction)
+        return energy._replace(tempered=self._disturbed(energy.tempered, position, batch))
+
+    def full(self, position: Any) -> Energy:
         """The inner energy, without noise."""
-        return self.inner.energy(position)
-
-    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
-        """The inner ones, without noise."""
-        return self.inner.energy_parts(position)
-
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
-        """The inner estimate plus the batch's noise."""
-        value, model = self.inner.estimate_with(position, batch[0], model)
-        return self._disturbed(value, position, batch), model
-
-    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
-        """The noise is that of what is tempered: λ times it in the force."""
-        fixed, own, model = self.inner.parts_with(position, batch[0], model)
-        return fixed, self._disturbed(own, position, batch), model
+        return self.inner.full(position)
 
     def _disturbed(self, value: Scalar, position: Any, batch: Batch) -> Scalar:
         """The force's noise n enters as n·(θ − θ*) at θ* = θ: no energy, but n in the gradient."""
@@ -50,20 +53,33 @@ class NoisyPotential(WrappedPotential):
         else:
             dtype = scalar_dtype(floats)
             added = unflatten(self.root.astype(dtype) @ flatten(theta, dtype), floats)
-        tilts = jax.tree.map(
+        linear = jax.tree.map(
             lambda n, x: jnp.sum(n * (x - jax.lax.stop_gradient(x))).astype(value.dtype),
             added,
             floats,
         )
         energy = jnp.asarray(self.energy_noise).astype(value.dtype) * extra.astype(value.dtype)
-        return value + energy + sum(jax.tree.leaves(tilts), jnp.zeros_like(value))
+        return value + energy + sum(jax.tree.leaves(linear), jnp.zeros_like(value))
+
+
+class NoisyBatches(Batches):
+    """The inner potential's batches, each with standard normals."""
+
+    inner: Batches
+
+    def init(self, key: PRNGKey) -> Any:
+        return self.inner.init(key)
+
+    @property
+    def axes(self) -> Any:
+        return self.inner.axes
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The inner selection and standard normals."""
         # Hashed, since what is inside may be noisy itself and take relatives of its own.
         data, selection = self.inner.select(data, jax.random.fold_in(key, 0), position)
         floats = eqx.filter(position, eqx.is_inexact_array)
-        theta, extra = normals(related(key, 8), floats, extra=1)
+        theta, extra = normals(derive_key(key, 8), floats, extra=1)
         return data, (selection, theta, extra[0])
 
     def fetch(self, selection: Any) -> Batch:
@@ -132,8 +148,8 @@ class NoiseLevels(NamedTuple):
 def _estimates(potential: Potential, position: Position, keys: Array) -> tuple[Array, Position]:
     def one(key: PRNGKey) -> tuple[Scalar, Position]:
         batch, model = potential.batch(key, position), potential.init_model()
-        felt = potential.felt(position, batch, model, jnp.ones(()))
-        return felt.tempered, felt.gradient
+        found = forces(potential, position, batch, model, jnp.ones(()))
+        return found.tempered, found.gradient
 
     return jax.lax.map(one, keys)
 

@@ -10,7 +10,6 @@ and this module is the one place where N/n stands.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -20,11 +19,11 @@ import numpy as np
 from jaxtyping import Array
 
 from tacthmc import _checks as checks
-from tacthmc._typing import Batch, PRNGKey, Scalar
-from tacthmc.compiler._mesh import spread_examples, sum_over_examples
-from tacthmc.potentials._base import Potential
-from tacthmc.potentials._batch_noise import Tilt, leaning, sums
-from tacthmc.potentials._batches import Epochs, WithReplacement
+from tacthmc._typing import Batch, Scalar
+from tacthmc.compiler._mesh import sum_over_examples
+from tacthmc.potentials._base import Energy, Potential, Traits, scalar
+from tacthmc.potentials._batch_noise import CovarianceTerm, corrected_sum, power_sums
+from tacthmc.potentials._batches import Batches, Epochs, ResidentBatches, WithReplacement
 
 
 class DataPotential(Potential):
@@ -34,8 +33,6 @@ class DataPotential(Potential):
     log_likelihood: eqx.AbstractVar[Callable[..., Any]]
     batched: eqx.AbstractVar[bool]
     model_state: eqx.AbstractVar[Any]
-    tilt: eqx.AbstractVar[Tilt | None]
-    """In a step of a ξ that feels the same batch (:mod:`tacthmc.potentials._batch_noise`)."""
 
     @property
     @abstractmethod
@@ -48,7 +45,7 @@ class DataPotential(Potential):
 
     def log_prior_at(self, position: Any) -> Scalar:
         """log p(θ), checked."""
-        return checks.scalar(self.log_prior(position), "log_prior")
+        return scalar(self.log_prior(position), "log_prior")
 
     def log_likelihoods(
         self, likelihood: Callable[..., Any], position: Any, examples: Any, model: Any
@@ -56,7 +53,7 @@ class DataPotential(Potential):
         """log p(x | θ) of each example, by ``log_likelihood`` as it is here or was taken apart."""
         size = jax.tree.leaves(examples)[0].shape[0]
         if not self.batched:
-            return jax.vmap(lambda x: checks.scalar(likelihood(position, x), "log_likelihood"))(
+            return jax.vmap(lambda x: scalar(likelihood(position, x), "log_likelihood"))(
                 examples
             ), model
         if model is None:
@@ -72,13 +69,22 @@ class DataPotential(Potential):
             )
         return values, model
 
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
         """Ũ on the examples given (a pytree like the data, with any leading length)."""
+        if not self.traits.independent_batches:
+            correction = None
+        model = self.init_model() if model is None else model
         prior = self.log_prior_at(position)
         size = jax.tree.leaves(batch)[0].shape[0]
 
         def added(values: Array, whole: Array) -> Array:
-            return jnp.sum(values) if self.tilt is None else sums(values, whole)
+            return jnp.sum(values) if correction is None else power_sums(values, whole)
 
         if model is None:
             # Devices are given arrays; what a position has beside them is the same for all.
@@ -94,10 +100,10 @@ class DataPotential(Potential):
             likelihoods, model = self.log_likelihoods(self.log_likelihood, position, batch, model)
             found = added(likelihoods, likelihoods)
         scale = self.num_data / size
-        if self.tilt is not None:
-            felt = self.tilt.felt(-scale * found[0], prior)
-            found = leaning(found, self.tilt, felt, size, self.num_data)
-        return -prior - scale * found.astype(prior.dtype), model
+        if correction is not None:
+            xi_energy = correction.xi_energy(-scale * found[0], prior)
+            found = corrected_sum(found, correction, xi_energy, size, self.num_data)
+        return Energy.all_tempered(-prior - scale * found.astype(prior.dtype), model)
 
 
 class Posterior(DataPotential):
@@ -109,16 +115,20 @@ class Posterior(DataPotential):
     order: WithReplacement | Epochs
     batched: bool = eqx.field(static=True)
     model_state: Any = None
-    tilt: Tilt | None = None
 
     @property
-    def tilts(self) -> bool:
-        """Where batches are independent, and have a spread to see."""
-        return isinstance(self.order, WithReplacement) and self.batch_size > 1
+    def traits(self) -> Traits:
+        """With a model state the likelihood depends on the batches seen: no full-data energy.
 
-    def tilted(self, by: Tilt) -> "Posterior":
-        """With that tilt."""
-        return replace(self, tilt=by) if self.tilts else self
+        The covariance of force and energy counts where batches are independent, and have more
+        than one example to see a variance in.
+        """
+        independent = isinstance(self.order, WithReplacement) and self.batch_size > 1
+        return Traits(has_energy=self.model_state is None, independent_batches=independent)
+
+    @property
+    def batches(self) -> Batches:
+        return ResidentBatches(self.order, self.data)
 
     @property
     def num_data(self) -> int:
@@ -127,17 +137,12 @@ class Posterior(DataPotential):
 
     @property
     def batch_size(self) -> int:
-        """The n that :meth:`select` draws; a batch passed by hand may have any size."""
+        """The n that is drawn; a batch passed by hand may have any size."""
         return self.order.batch_size
 
-    @property
-    def has_energy(self) -> bool:
-        """Not with a model state: there the likelihood depends on the batches seen."""
-        return self.model_state is None
-
-    def energy(self, position: Any) -> Scalar:
+    def full(self, position: Any) -> Energy:
         """U(θ) over all N examples, a batch at a time."""
-        if not self.has_energy:
+        if not self.traits.has_energy:
             raise ValueError(
                 "a posterior with a model_state has no full-data energy: its likelihood depends"
                 " on the batches that the model has seen"
@@ -159,25 +164,7 @@ class Posterior(DataPotential):
         if whole * self.batch_size < self.num_data:
             rest = jax.tree.map(lambda x: x[whole * self.batch_size :], self.data)
             total = total + total_of(rest).astype(prior.dtype)
-        return -prior - total
-
-    def init_data(self, key: PRNGKey) -> Any:
-        """The order's memory."""
-        return self.order.init(key)
-
-    @property
-    def data_axes(self) -> Any:
-        """The order's."""
-        return self.order.axes
-
-    def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Array]:
-        """The next indices."""
-        return self.order.next(data, key)
-
-    def fetch(self, selection: Any) -> Batch:
-        """The examples at those indices, spread over devices where a mesh says so."""
-        selection = spread_examples(selection)
-        return spread_examples(jax.tree.map(lambda x: x[selection], self.data))
+        return Energy.all_tempered(-prior - total)
 
 
 def posterior(
@@ -201,7 +188,7 @@ def posterior(
         batch_size: n, at most N.
         batches: "replacement" draws each example independently, as the theory assumes;
             "epochs" visits every example once per reshuffled epoch (see
-            :class:`tacthmc.batches.Epochs` for what that costs).
+            :class:`tacthmc.potentials.Epochs` for what that costs).
         batched: whether ``log_likelihood`` takes a whole batch and returns one number per
             example, for models that are written so.
         model_state: what the model itself carries from batch to batch, such as batch norm's

@@ -1,7 +1,6 @@
 """Posteriors of data that do not fit on the device: batches come from a loader."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from mmap import mmap
 from typing import Any, Literal, NamedTuple
 
@@ -11,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacthmc import _checks as checks
-from tacthmc._typing import Batch, PRNGKey, Scalar
-from tacthmc.compiler._keys import chain_keys, start_keys, step_keys
+from tacthmc._typing import Batch, PRNGKey
 from tacthmc.compiler._mesh import spread_examples
-from tacthmc.potentials._batch_noise import Tilt
-from tacthmc.potentials._batches import Epochs, WithReplacement
+from tacthmc.compiler._random import chain_keys, start_keys, step_keys
+from tacthmc.potentials._base import Energy, Traits
+from tacthmc.potentials._batches import Batches, Epochs, WithReplacement
 from tacthmc.potentials._posterior import DataPotential, check_functions, common_length, make_order
 
 
@@ -41,46 +40,41 @@ class StreamedPosterior(DataPotential):
     size: int = eqx.field(static=True)
     batched: bool = eqx.field(static=True)
     model_state: Any = None
-    tilt: Tilt | None = None
     independent: bool = eqx.field(static=True, default=False)
     """Whether batches are known to be drawn with replacement; most loaders go in epochs."""
 
     @property
-    def tilts(self) -> bool:
-        """Where batches are independent, as for a posterior of resident data."""
-        return self.independent
+    def traits(self) -> Traits:
+        """The data are never all at hand."""
+        return Traits(has_energy=False, independent_batches=self.independent)
 
-    def tilted(self, by: Tilt) -> "StreamedPosterior":
-        """With that tilt."""
-        return replace(self, tilt=by) if self.tilts else self
+    @property
+    def batches(self) -> Batches:
+        return FedBatches()
 
     @property
     def num_data(self) -> int:
         """N."""
         return self.size
 
-    @property
-    def has_energy(self) -> bool:
-        """The data are never all at hand."""
-        return False
-
-    def energy(self, position: Any) -> Scalar:
-        """Not to be had."""
+    def full(self, position: Any) -> Energy:
         raise ValueError(
             "a streamed posterior has no full-data energy: its data come batch by batch"
         )
 
-    def init_data(self, key: PRNGKey) -> tuple[()]:
-        """Nothing: the loader remembers where it is."""
+
+class FedBatches(Batches):
+    """Batches that the driver feeds in: the loader remembers where it is."""
+
+    def init(self, key: PRNGKey) -> tuple[()]:
         return ()
 
     @property
-    def data_axes(self) -> tuple[()]:
-        """Nothing."""
+    def axes(self) -> tuple[()]:
         return ()
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
-        """The batch that was fed in."""
+        """The batch that was fed in, which stands in the place of the memory."""
         if not jax.tree.leaves(data):
             raise ValueError(
                 "a streamed posterior draws no batches of its own: pass one, or use"

@@ -1,16 +1,18 @@
-"""Sampling a part of a pytree, the rest held fixed."""
+"""Sampling a subset of a pytree's leaves, the rest held fixed."""
 
 from typing import Any
 
 import equinox as eqx
 import jax
 
-from tacthmc._typing import Batch, Position, PRNGKey, Scalar
-from tacthmc.potentials._base import Potential, WrappedPotential
+from tacthmc._typing import Batch, Position, PRNGKey
+from tacthmc.potentials._base import Energy, Potential, WrappedPotential
+from tacthmc.potentials._batch_noise import CovarianceTerm
+from tacthmc.potentials._batches import Batches
 
 
-class PartPotential(WrappedPotential):
-    """A potential of the sampled part alone, the other leaves held where they are."""
+class SubsetPotential(WrappedPotential):
+    """A potential of the sampled leaves alone, the others held where they are."""
 
     inner: Potential
     rest: Any
@@ -19,33 +21,46 @@ class PartPotential(WrappedPotential):
         """The full pytree, with the rest put back."""
         return eqx.combine(position, self.rest)
 
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
-        """Ũ with the rest put back: its gradient is that of the sampled part."""
-        return self.inner.estimate_with(self.whole(position), batch, model)
+    @property
+    def batches(self) -> Batches:
+        return SubsetBatches(self.inner.batches, self.rest)
 
-    def parts_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Scalar, Any]:
-        """Ũ0 and Ũ1 with the rest put back."""
-        return self.inner.parts_with(self.whole(position), batch, model)
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
+        """Ũ with the rest put back: its gradient is that of the sampled leaves."""
+        return self.inner.estimate(self.whole(position), batch, model, correction)
 
-    def energy(self, position: Any) -> Scalar:
-        """U with the rest put back."""
-        return self.inner.energy(self.whole(position))
+    def full(self, position: Any) -> Energy:
+        return self.inner.full(self.whole(position))
 
-    def energy_parts(self, position: Any) -> tuple[Scalar, Scalar]:
-        """U0 and U1 with the rest put back."""
-        return self.inner.energy_parts(self.whole(position))
+
+class SubsetBatches(Batches):
+    """The inner potential's batches, which may depend on the shapes of the whole pytree."""
+
+    inner: Batches
+    rest: Any
+
+    def init(self, key: PRNGKey) -> Any:
+        return self.inner.init(key)
+
+    @property
+    def axes(self) -> Any:
+        return self.inner.axes
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
-        """The inner potential's, for the whole pytree."""
-        return self.inner.select(data, key, self.whole(position))
+        return self.inner.select(data, key, eqx.combine(position, self.rest))
 
     def fetch(self, selection: Any) -> Batch:
-        """The inner potential's."""
         return self.inner.fetch(selection)
 
 
-def subset(potential: Potential, position: Any, sampled: Any) -> tuple[PartPotential, Position]:
-    """Hold all but a part of the position fixed; returns a potential of that part, and it.
+def subset(potential: Potential, position: Any, sampled: Any) -> tuple[SubsetPotential, Position]:
+    """Hold all but a subset of the leaves fixed; returns a potential of that subset, and the subset.
 
     Args:
         potential: a potential of the whole pytree.
@@ -53,7 +68,7 @@ def subset(potential: Potential, position: Any, sampled: Any) -> tuple[PartPoten
         sampled: a filter as in Equinox: a function of a leaf (``equinox.is_inexact_array``
             takes every float array of a model), or a pytree prefix of booleans.
 
-    ``potential.whole(part)`` puts the rest back.
+    ``potential.whole(draw)`` puts the rest back.
 
     >>> import jax.numpy as jnp, tacthmc
     >>> u = tacthmc.potential(lambda p: jnp.sum((p["w"] - p["b"]) ** 2))
@@ -64,4 +79,4 @@ def subset(potential: Potential, position: Any, sampled: Any) -> tuple[PartPoten
     chosen, rest = eqx.partition(position, sampled)
     if not jax.tree.leaves(chosen):
         raise ValueError("sampled picks no leaf of the position; expected at least one")
-    return PartPotential(potential, rest), chosen
+    return SubsetPotential(potential, rest), chosen

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacthmc import _checks as checks
-from tacthmc.predict._labelled import checked
+from tacthmc.predict._labeled import checked
 
 
 class Reliability(NamedTuple):

@@ -1,4 +1,4 @@
-"""Whether uncertainty tells inputs of another kind from those that were learnt."""
+"""Whether uncertainty tells inputs of another kind from those that were learned."""
 
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ def auroc(inside: Any, outside: Any) -> float:
     """P(outside > inside) + ½·P(equal): the area under the receiver operating characteristic.
 
     Args:
-        inside: scores of inputs of the kind that was learnt.
+        inside: scores of inputs of the kind that was learned.
         outside: scores of others, which should be larger.
 
     >>> auroc([0.1, 0.2, 0.3], [0.2, 0.4])
@@ -38,7 +38,7 @@ def out_of_distribution(
     """The AUROC of telling two kinds of inputs apart by how unsure predictions are: ½ is chance.
 
     Args:
-        inside: the prediction of inputs of the kind that was learnt.
+        inside: the prediction of inputs of the kind that was learned.
         outside: that of other inputs (another data set, :func:`tacthmc.paper.data.corrupted` images).
         by: "entropy" of the prediction, or the draws' disagreement, "mutual information".
 

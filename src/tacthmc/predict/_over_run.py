@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tacthmc import _checks as checks
-from tacthmc.potentials._subset import PartPotential
+from tacthmc.potentials._subset import SubsetPotential
 from tacthmc.predict._classifier import Logits, logits_of
 from tacthmc.predict._predictive import Predictive
 from tacthmc.run._result import Run
@@ -43,7 +43,7 @@ def over_run(
     """
     checks.instance("run", run, Run, "a run, from tacthmc.sample or tacthmc.load")
     function = logits_of(logits)
-    if run.program_is_known and isinstance(run.potential, PartPotential):
+    if run.program_is_known and isinstance(run.potential, SubsetPotential):
         function = _of_the_whole(run, function)
     predictive = Predictive(
         function, inputs, per_chain=per_chain, batch_size=batch_size, together=together

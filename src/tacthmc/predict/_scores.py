@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tacthmc.predict._labelled import checked
+from tacthmc.predict._labeled import checked
 
 
 class Scores(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from tacthmc.predict._labelled import as_rows
+from tacthmc.predict._labeled import as_rows
 
 
 def entropy(probabilities: Any) -> Float[np.ndarray, " n"]:

@@ -8,7 +8,7 @@ import numpy as np
 from tacthmc.diagnostics._laws import Law, autocorrelation
 from tacthmc.dynamics._bias import NoBias
 from tacthmc.report._shown import POINTS, ROWS, Shown, every
-from tacthmc.report._svg import GREY, Plot, axis, band, colour, level, line, points, steps
+from tacthmc.report._svg import GRAY, Plot, axis, band, color, level, line, points, steps
 from tacthmc.store._errors import StoreError
 
 WINDOW, LAGS, MODES = 300, 100, 8
@@ -60,7 +60,7 @@ def xi_trace(shown: Shown) -> Plot:
     """ξ over time with the plateau."""
     caption, shapes, limits = "A good chain wanders all over the well.", [], {}
     if shown.known:
-        coupling = shown.run.tempered_sampler().coupling
+        coupling = shown.run.tempering_of().coupling
         plateau, wall = float(coupling.plateau), float(coupling.wall)
         caption = (
             "On the shaded plateau the temperature is one and draws are kept; next to the walls it"
@@ -125,7 +125,7 @@ def marginals(shown: Shown) -> Plot:
             data.append(steps(edges, heights, f"chain {c}", c, **on, **group))
         if name in shown.truth:
             truth = shown.truth[name]
-            style = {"color": GREY, "width": 2, "dash": "dot"}
+            style = {"color": GRAY, "width": 2, "dash": "dot"}
             data.append(line(truth.x, truth.density, "truth", 0, **on, line=style))
         row, column = divmod(place, columns)
         layout |= _panel(suffix, row, column, rows, columns, name)
@@ -170,7 +170,7 @@ def _mode_name(shown: Shown, mode: int) -> str:
 
 
 def course(shown: Shown) -> Plot:
-    """The first parameter's draws in their order, coloured by mode."""
+    """The first parameter's draws in their order, colored by mode."""
     name, chain = shown.names[0], 0
     stride = every(shown.num_draws, POINTS)
     values = shown.draws[name][chain, ::stride]
@@ -181,14 +181,14 @@ def course(shown: Shown) -> Plot:
             where[labels == mode],
             values[labels == mode],
             _mode_name(shown, int(mode)),
-            colour(int(mode)) if mode < MODES else GREY,
+            color(int(mode)) if mode < MODES else GRAY,
         )
         for mode in np.unique(labels)
     ]
     return Plot(
         "course",
         f"Draws of {name}, one after the other",
-        f"{shown.which} of the first chain, coloured by mode. One colour for long stretches means"
+        f"{shown.which} of the first chain, colored by mode. One color for long stretches means"
         " that modes are hardly crossed.",
         data,
         {"xaxis": axis("draw"), "yaxis": axis(name)},
@@ -197,7 +197,7 @@ def course(shown: Shown) -> Plot:
 
 
 def pairs(shown: Shown) -> Plot | None:
-    """Parameters against each other, coloured by mode."""
+    """Parameters against each other, colored by mode."""
     names = shown.names
     if len(names) < 2:
         return None
@@ -221,7 +221,7 @@ def pairs(shown: Shown) -> Plot | None:
                         values[column, inside],
                         values[row + 1, inside],
                         _mode_name(shown, int(mode)),
-                        colour(int(mode)) if mode < MODES else GREY,
+                        color(int(mode)) if mode < MODES else GRAY,
                         xaxis=f"x{suffix}",
                         yaxis=f"y{suffix}",
                         legendgroup=f"m{mode}",
@@ -234,7 +234,7 @@ def pairs(shown: Shown) -> Plot | None:
     return Plot(
         "pairs",
         "Pairs of parameters",
-        f"{shown.which} of all chains, coloured by mode.",
+        f"{shown.which} of all chains, colored by mode.",
         data,
         layout,
         _notes(_thinned(stride, "draw"), _some_parameters(shown)),
@@ -253,7 +253,7 @@ def correlation(shown: Shown) -> Plot | None:
     ]
     if shown.modes is not None and len(shown.modes.shares) > 1:
         inside = (_by_mode(shown) == 0).astype(float)
-        style = {"color": GREY, "width": 2, "dash": "dot"}
+        style = {"color": GRAY, "width": 2, "dash": "dot"}
         data.append(line((0, 1), autocorrelation(inside, lags), "being in mode 1", 0, line=style))
     return Plot(
         "correlation",
@@ -351,16 +351,16 @@ def free_energy(shown: Shown) -> Plot | None:
     try:
         pooled, each = run.free_energy(), [run.free_energy(c) for c in shown.chains]
     except (ValueError, StoreError):
-        # Nothing learnt yet, or no checkpoint that could be read.
+        # Nothing learned yet, or no checkpoint that could be read.
         return None
-    coupling = run.tempered_sampler().coupling
+    coupling = run.tempering_of().coupling
     faint = {"width": 0.8}
     data = [line(p.xi, p.value, f"chain {c}", c, line=faint) for c, p in enumerate(each)]
-    data.append(line(pooled.xi, pooled.value, "all chains", 0, line={"color": GREY, "width": 3}))
+    data.append(line(pooled.xi, pooled.value, "all chains", 0, line={"color": GRAY, "width": 3}))
     return Plot(
         "free-energy",
         "Free energy A(ξ)",
-        "What the bias has learnt to push against. Chains that agree have converged.",
+        "What the bias has learned to push against. Chains that agree have converged.",
         data,
         {
             "xaxis": axis("ξ"),
@@ -373,9 +373,9 @@ def free_energy(shown: Shown) -> Plot | None:
 
 def xi_histogram(shown: Shown) -> Plot | None:
     """Where ξ has been."""
-    if not shown.known or shown.summary.swept:
+    if not shown.known or shown.summary.scheduled:
         return None
-    coupling = shown.run.tempered_sampler().coupling
+    coupling = shown.run.tempering_of().coupling
     wall = float(coupling.wall)
     edges = np.linspace(-wall, wall, 41)
     rows = shown.usable("xi")
@@ -407,7 +407,7 @@ def energy_by_temperature(shown: Shown) -> Plot:
     finite = np.isfinite(energy)
     energy, heat = energy[finite], heat[finite]
     stride = every(len(energy), POINTS)
-    data = [points(heat[::stride], energy[::stride], "rows", colour(0))]
+    data = [points(heat[::stride], energy[::stride], "rows", color(0))]
     if len(energy) > 1:
         edges = np.geomspace(1, max(float(heat.max()), 1.001) * 1.0001, 16)
         inside = np.digitize(heat, edges) - 1
@@ -419,7 +419,7 @@ def energy_by_temperature(shown: Shown) -> Plot:
     return Plot(
         "energy",
         "Energy by temperature",
-        "The hotter, the higher the energies that are reached; where clouds of neighbouring"
+        "The hotter, the higher the energies that are reached; where clouds of neighboring"
         " temperatures overlap, ξ can move.",
         data,
         {"xaxis": axis("temperature", type="log"), "yaxis": axis("energy Ũ")},
@@ -449,7 +449,7 @@ def comparison(all_shown: list[Shown]) -> Plot | None:
     if len(all_shown) < 2:
         return None
     values = [shown.draws[name] for shown in all_shown]
-    labelled = max(all_shown, key=lambda shown: len(shown.chains))
+    labeled = max(all_shown, key=lambda shown: len(shown.chains))
     low = min(float(np.quantile(v, 0.0005)) for v in values if v.size)
     high = max(float(np.quantile(v, 0.9995)) for v in values if v.size)
     edges = np.linspace(low, high, 81)
@@ -460,11 +460,11 @@ def comparison(all_shown: list[Shown]) -> Plot | None:
         on = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
         for c in shown.chains:
             heights = np.histogram(shown.draws[name][c], edges, density=True)[0]
-            group = {"legendgroup": f"c{c}", "showlegend": shown is labelled}
+            group = {"legendgroup": f"c{c}", "showlegend": shown is labeled}
             data.append(steps(edges, heights, f"chain {c}", c, **on, **group))
         if name in shown.truth:
             truth = shown.truth[name]
-            style = {"color": GREY, "width": 2, "dash": "dot"}
+            style = {"color": GRAY, "width": 2, "dash": "dot"}
             group = {"legendgroup": "truth", "showlegend": place == 0}
             data.append(line(truth.x, truth.density, "truth", 0, **on, line=style, **group))
         layout |= _panel(suffix, place, 0, len(all_shown), 1, f"{name}, {shown.name}")

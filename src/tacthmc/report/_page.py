@@ -214,7 +214,7 @@ def _facts(shown: Shown) -> str:
     run = shown.run
     config: Mapping[str, Any] = run.config or {}
     facts = [
-        ("steps a chain", f"{run.num_steps:,}, of which {run.num_warmup:,} warm-up"),
+        ("steps a chain", f"{run.num_steps:,}, of which the first {run.keep.after:,} are not kept"),
         ("chains", f"{run.num_chains}"),
         ("draws a chain", _counts(run.counts)),
         ("time", f"{run.seconds:,.1f} s, and {run.compile_seconds:.1f} s compiling"),

@@ -84,7 +84,7 @@ class Shown:
     @property
     def which(self) -> str:
         """What the draws are, in words."""
-        if self.run.keep_all:
+        if self.run.keep.all_temperatures:
             return "Draws of all temperatures, weighted to unit temperature"
         return "Draws at unit temperature" if self.run.tempered else "Kept draws"
 
@@ -99,7 +99,7 @@ class Shown:
             name: np.asarray(self.run.draws_of(leaf, index), float)
             for leaf, index, name in self.scalars
         }
-        if not self.run.keep_all:
+        if not self.run.keep.all_temperatures:
             return values
         return {name: np.take_along_axis(v, self._resampled, 1) for name, v in values.items()}
 

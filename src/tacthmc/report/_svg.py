@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-COLOURS = (
+COLORS = (
     "#4c8bf5",
     "#f0862a",
     "#34a874",
@@ -16,7 +16,7 @@ COLOURS = (
     "#a07862",
 )
 """Told apart on white and on black."""
-GREY = "#8a8f98"
+GRAY = "#8a8f98"
 BAND = "rgba(138, 143, 152, 0.18)"
 
 
@@ -33,9 +33,9 @@ class Plot:
     height: int = 320
 
 
-def colour(index: int) -> str:
-    """A chain's or a mode's colour."""
-    return COLOURS[index % len(COLOURS)]
+def color(index: int) -> str:
+    """A chain's or a mode's color."""
+    return COLORS[index % len(COLORS)]
 
 
 def numbers(values: Any, digits: int = 5) -> list[float | None]:
@@ -51,7 +51,7 @@ def numbers(values: Any, digits: int = 5) -> list[float | None]:
 def line(x: Any, y: Any, name: str, index: int, **more: Any) -> dict[str, Any]:
     """A line; ``x`` is an array, or (start, stride)."""
     where = {"x0": x[0], "dx": x[1]} if isinstance(x, tuple) else {"x": numbers(x)}
-    style = {"color": colour(index), "width": 1.2, **more.pop("line", {})}
+    style = {"color": color(index), "width": 1.2, **more.pop("line", {})}
     trace = {"type": "scatter", "mode": "lines", "name": name, "line": style}
     return {**trace, **where, "y": numbers(y), **more}
 
@@ -87,7 +87,7 @@ def level(value: float, axis_of: str = "y", dash: str = "dash", **more: Any) -> 
         f"{other}1": 1,
         f"{axis_of}0": value,
         f"{axis_of}1": value,
-        "line": {"color": COLOURS[3], "width": 1.2, "dash": dash},
+        "line": {"color": COLORS[3], "width": 1.2, "dash": dash},
         **more,
     }
 

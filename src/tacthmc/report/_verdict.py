@@ -84,17 +84,17 @@ def _kind(shown: Shown) -> list[Finding]:
         return [
             Finding(
                 "bad",
-                "These are an optimiser's iterates, not draws",
+                "These are an optimizer's iterates, not draws",
                 "They do not follow the posterior, whatever the numbers below look like.",
                 "Use them as a point estimate, or sample with tact or sgnht.",
             )
         ]
-    if isinstance(shown.run.sampler, Langevin) and shown.run.sampler.sweep is not None:
+    if shown.summary.scheduled:
         return [
             Finding(
                 "look",
-                "The sweep's speed is not checked",
-                "ξ is led, and modes' weights are the posterior's only if sweeps are slow.",
+                "The schedule's speed is not checked",
+                "ξ follows a schedule, and modes' weights are the posterior's only if it is slow.",
                 "Compare with a run of twice the period.",
             )
         ]
@@ -120,8 +120,8 @@ def _plateau(shown: Shown) -> list[Finding]:
             "Run longer. If ξ sits at a wall, let the bias learn more slowly or start from"
             " an earlier run's bias (run.save_bias, load_bias)."
         )
-        if shown.known and getattr(run.sampler, "relaxed", None) is not None:
-            advice += " If visits to the plateau are short, take a shorter window of relaxed."
+        if run.keep.relaxation_window is not None:
+            advice += " If visits to the plateau are short, take a shorter Keep.relaxation_window."
         return [
             Finding(
                 "bad",
@@ -130,7 +130,7 @@ def _plateau(shown: Shown) -> list[Finding]:
                 advice,
             )
         ]
-    why = "by the sweep" if shown.summary.swept else "if ξ were uniform"
+    why = "by the schedule" if shown.summary.scheduled else "if ξ were uniform"
     text = f"Every chain visited it; shares of time are {_range(shares, '.1%')}"
     text += f", {expected:.1%} {why}." if expected is not None else "."
     uneven = isinstance(_bias(shown), Metadynamics) and _bias(shown).boost is not None
@@ -167,9 +167,9 @@ def _trips(shown: Shown) -> list[Finding]:
                 "bad",
                 "A chain never made a round trip in temperature",
                 text + " Without one no mode was crossed by heating.",
-                "Run for more than a period of the sweep."
-                if shown.summary.swept
-                else "Run longer, take a larger xi_step_size, or a coupling with a lower hottest"
+                "Run for more than a period of the schedule."
+                if shown.summary.scheduled
+                else "Run longer, take a larger step_size of the tempering, or a coupling with a lower hottest"
                 " temperature. In high dimension ξ moves slowly: see the docs.",
             )
         ]
@@ -251,12 +251,12 @@ def _laws(shown: Shown, laws: list[Law], what: str, comment: str, fair: float) -
         return [Finding("good", f"{what} match theory", text)]
     hot = [n for n, relative in away.items() if "kinetic" in n and relative > GOOD_THERMOSTAT]
     suggestion = "Take a smaller step_size, or run longer."
-    if shown.summary.swept:
+    if shown.summary.scheduled:
         suggestion = (
-            "θ may lag behind ξ: take a longer period of the sweep, or a smaller step_size."
+            "θ may lag behind ξ: take a longer period of the schedule, or a smaller step_size."
         )
     if comment:
-        suggestion = "Take a smaller xi_step_size, or run longer."
+        suggestion = "Take a smaller step_size of the tempering, or run longer."
     if hot and not comment and not any(law.name == "z_theta" for law in laws):
         suggestion = (
             "Without a thermostat the gradient's noise heats the chain: use tact or sgnht, or"
@@ -265,7 +265,7 @@ def _laws(shown: Shown, laws: list[Law], what: str, comment: str, fair: float) -
     if hot and comment and isinstance(_bias(shown), Metadynamics):
         suggestion = (
             "Metadynamics heats ξ, since nothing damps it on the plateau: redraw its momentum with"
-            " refresh=Refresh(xi=True, everywhere=True)."
+            " ContinuousTempering(refresh=Refresh(everywhere=True))."
         )
     level: Level = "look" if worst <= fair else "bad"
     return [Finding(level, f"{what} are away from theory", text + comment, suggestion)]
@@ -287,7 +287,8 @@ def _noise(shown: Shown, law: Law) -> float:
 
 def _bias(shown: Shown) -> Any:
     """The bias, also where it learns no more."""
-    bias = getattr(shown.run.sampler, "bias", None) if shown.known else None
+    tempering = getattr(shown.run.sampler, "tempering", None) if shown.known else None
+    bias = getattr(tempering, "bias", None)
     return bias.inner if isinstance(bias, FrozenBias) else bias
 
 
@@ -354,7 +355,7 @@ def _modes(shown: Shown) -> list[Finding]:
 
 
 def _source(shown: Shown) -> str:
-    if shown.run.keep_all:
+    if shown.run.keep.all_temperatures:
         return "from draws of all temperatures with their weights"
     return "from draws at unit temperature only" if shown.run.tempered else "from all kept draws"
 

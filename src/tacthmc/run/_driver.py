@@ -1,63 +1,128 @@
 """The loop of a run: a chunk computes while the host takes in the one before it."""
 
+import contextlib
+import os
+import signal
+import threading
 import time
-from dataclasses import dataclass, field
+from functools import cache, partial
+from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from tacthmc.compiler._hosts import everyone, everyones_json, together
-from tacthmc.compiler._mesh import local_chains, place, using
-from tacthmc.run._chains import run_chunk
-from tacthmc.run._chunk import Chain, Filled, Kept, Limits
-from tacthmc.run._completion import Ready
-from tacthmc.run._failure import Failure, failures_in
+from tacthmc.compiler._hosts import all_gather, all_gather_json, raise_together
+from tacthmc.compiler._mesh import local_chains, using
+from tacthmc.run._failure import failures_in
 from tacthmc.run._feed import Feed, Feeder
-from tacthmc.run._monitor import Monitor, Snapshot
-from tacthmc.run._plan import Plan
-from tacthmc.run._progress import Progress
-from tacthmc.run._record import MemoryRecord
-from tacthmc.run._signals import Interrupt
-from tacthmc.run._writer import BUFFER_BYTES, StoreWriter, take
+from tacthmc.run._interval import Kept
+from tacthmc.run._monitor import Gathered, Monitor, Observer, Progress, Snapshot
+from tacthmc.run._plan import Outcome, Plan
+from tacthmc.run._program import Chains, Chunk
+from tacthmc.run._record import MemoryRecord, columns_of, to_host
+from tacthmc.run._writer import BUFFER_BYTES, StoreWriter
 
 # A chunk should take about this long: often enough to tell of it and to be stopped.
 CHUNK_SECONDS = 1.0
 
 
-class _Flight(NamedTuple):
+class Completion:
+    """Watches an array from a thread of its own, which notes when it is computed.
+
+    However late the host looks, it is told when that was, and one that waits is woken at once. An
+    error of the computation is not told here: it meets whoever reads the array.
+
+    >>> import jax.numpy as jnp
+    >>> before = time.perf_counter()
+    >>> before < Completion(jnp.arange(3) + 1).wait() <= time.perf_counter()
+    True
+    """
+
+    def __init__(self, array: jax.Array):
+        self._at: float | None = None
+        self._done = threading.Event()
+        # A daemon: whoever leaves by a second Ctrl-C does not wait for what is being computed.
+        threading.Thread(target=self._watch, args=(array,), daemon=True).start()
+
+    def _watch(self, array: jax.Array) -> None:
+        with contextlib.suppress(Exception):
+            array.block_until_ready()
+        self._at = time.perf_counter()
+        self._done.set()
+
+    def wait(self) -> float:
+        """Wait for the array; when it was there, by ``time.perf_counter``."""
+        # By tenths of a second, since a system may hear Ctrl-C only between two waits.
+        while not self._done.wait(0.1):
+            pass
+        assert self._at is not None
+        return self._at
+
+
+class Interrupt:
+    """Watches for signals while a run goes on; only where Python lets it (the main thread)."""
+
+    def __init__(self, saved: bool):
+        """``saved`` says whether the run is on disk, which changes what a person is told."""
+        self.asked = False
+        self._saved = saved
+        self._terminated = False
+        self._old: dict[int, Any] = {}
+
+    def __enter__(self) -> "Interrupt":
+        """Take the signals over."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                # What was to be ignored (a job in the background) still is.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._old[number] = signal.signal(number, self._handle)
+        return self
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGTERM:
+            self._terminated = True
+        elif self.asked:
+            raise KeyboardInterrupt
+        else:
+            lost = "steps since the last checkpoint" if self._saved else "everything"
+            message = f"\nstopping after this chunk; Ctrl-C again stops now and loses {lost}\n"
+            # Straight to the terminal: printing is not safe where a signal may break in.
+            os.write(2, message.encode())
+        self.asked = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give them back; a process that was asked to end now does."""
+        for number, handler in self._old.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if self._terminated:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+class InFlightChunk(NamedTuple):
     """A chunk on its way."""
 
-    chains: Chain
-    filled: Filled
+    chains: Chains
+    chunk: Chunk
     intervals: int
     done: int
     places: list[Any] | None
     launched: float
-    ready: Ready
+    ready: Completion
 
 
-@dataclass
-class Outcome:
-    """How a run ended."""
-
-    chains: Chain
-    done: int
-    seconds: float
-    compile_seconds: float
-    interrupted: bool = False
-    failures: list[Failure] = field(default_factory=list)
-
-
-class Drive:
+class Driver:
     """Runs a plan's chunks from ``done`` intervals on."""
 
     def __init__(
         self,
         plan: Plan,
-        keys: Any,
-        chains: Chain,
+        chains: Chains,
         sink: MemoryRecord | StoreWriter,
         feeder: Feeder | None,
         *,
@@ -66,7 +131,7 @@ class Drive:
         compile_seconds: float = 0.0,
     ):
         """``seconds`` are those that the run took before it was interrupted."""
-        self._plan, self._keys, self._sink, self._feeder = plan, keys, sink, feeder
+        self._plan, self._sink, self._feeder = plan, sink, feeder
         self._store = sink if isinstance(sink, StoreWriter) else None
         self._begun = time.perf_counter() - seconds
         self._outcome = Outcome(chains, done, seconds, compile_seconds)
@@ -80,17 +145,17 @@ class Drive:
         """A checkpoint before the first step, so that there is always one to go on from."""
         self._commit()
         assert self._store is not None
-        together(self._store.checkpoints.wait)
+        raise_together(self._store.checkpoints.wait)
 
     def run(self) -> Outcome:
-        """Until the end, a failure, or somebody's wish."""
+        """Until the end, a failure, or a request to stop."""
         plan, outcome = self._plan, self._outcome
-        with using(plan.mesh):
+        with using(plan.program.mesh):
             outcome.compile_seconds += self._compile()
             stored = self._store is not None
-            shown = Progress(plan, outcome.compile_seconds)
+            total = plan.intervals * plan.every
+            shown = Progress(plan.progress, plan.num_chains, total, outcome.compile_seconds)
             begun = time.perf_counter() - self._begun
-            total = plan.intervals * plan.keep_every
             monitor = Monitor(plan.num_chains, total, self._sink.counts, begun)
             try:
                 with Interrupt(stored) as interrupt, shown:
@@ -103,42 +168,47 @@ class Drive:
 
     def _loop(self, monitor: Monitor, shown: Progress, interrupt: Interrupt) -> None:
         plan, outcome = self._plan, self._outcome
-        launched, flight, wish = outcome.done, None, False
-        planned = int(everyone(self._next_count(launched))[0])
+        launched, flight, stop_requested = outcome.done, None, False
+        planned = int(all_gather(self._next_count(launched))[0])
         self._prepare(planned)
         while True:
             batches = self._batches() if planned else None
-            wish = wish or interrupt.asked
-            following, stop, due = self._decided(launched + planned, wish, flight)
+            stop_requested = stop_requested or interrupt.asked
+            following, stop, due = self._decided(launched + planned, stop_requested, flight)
             ahead = None
             if planned and not stop:
                 ahead = self._launch(flight, launched, planned, batches)
                 launched, planned = launched + planned, following
                 self._prepare(planned)
             if flight is not None:
-                snapshot = self._take_in(flight, monitor, due)
+                snapshot = self._take_in(flight, monitor)
                 shown.update(snapshot)
                 if outcome.failures:
                     break
-                wish = self._called_back(snapshot) or wish
+                stop_requested = self._run_callbacks(snapshot) or stop_requested
+                # After the callbacks, whose memory is stored with it.
+                if due:
+                    self._commit()
             flight = ahead
             if flight is None:
                 break
         outcome.interrupted = outcome.done < plan.intervals and not outcome.failures
         self._finish()
         # Everything is saved: now it may be said what went wrong, if anything did.
-        together(self._complain)
+        raise_together(self._reraise)
 
-    def _decided(self, launched: int, wish: bool, flight: _Flight | None) -> tuple[int, bool, bool]:
+    def _decided(
+        self, launched: int, stop_requested: bool, flight: InFlightChunk | None
+    ) -> tuple[int, bool, bool]:
         """What all processes do next: intervals to plan, whether to stop, whether to commit."""
-        stop = wish or self._error is not None
+        stop = stop_requested or self._error is not None
         due = flight is not None and self._due(flight.done)
-        all_of_them = everyone(np.array([self._next_count(launched), stop, due]))
+        all_of_them = all_gather(np.array([self._next_count(launched), stop, due]))
         return int(all_of_them[0, 0]), bool(all_of_them[:, 1].any()), bool(all_of_them[:, 2].any())
 
     def _prepare(self, count: int) -> None:
         if self._feeder:
-            self._feeder.prepare(count, self._plan.shape.rows)
+            self._feeder.prepare(count, self._plan.program.shape.rows)
 
     def _batches(self) -> Feed | None:
         """What the loader has ready; an error of its is kept until all is saved."""
@@ -150,16 +220,16 @@ class Drive:
             self._error = self._error or error
             return None
 
-    def _called_back(self, snapshot: Snapshot) -> bool:
+    def _run_callbacks(self, snapshot: Snapshot) -> bool:
         """Whether a callback wants to stop; one that fails does, and loses nothing."""
         try:
-            wishes = [bool(callback(snapshot)) for callback in self._plan.callbacks]
-            return any(wishes)
+            requests = [bool(callback(snapshot)) for callback in self._plan.callbacks]
+            return any(requests)
         except Exception as error:
             self._error = self._error or error
             return True
 
-    def _complain(self) -> None:
+    def _reraise(self) -> None:
         if self._error is not None:
             raise self._error
 
@@ -167,77 +237,81 @@ class Drive:
         """How many intervals the next chunk makes."""
         plan = self._plan
         left = plan.intervals - launched
-        count = min(plan.shape.rows, self._count)
-        every = plan.commit_intervals()
-        if every is not None and self._store is not None:
+        count = min(plan.program.shape.rows, self._count)
+        every = self._commit_intervals()
+        if every is not None:
             count = min(count, every - launched % every)
+        for observer in self._observers():
+            stop = observer.next_stop(launched)
+            if stop is not None and stop > launched:
+                count = min(count, stop - launched)
         return min(count, left)
 
-    def _limits(self, count: int) -> Limits:
-        return place(
-            self._plan.mesh, Limits(jnp.asarray(count), jnp.asarray(self._plan.num_warmup))
-        )
+    def _observers(self) -> list[Observer]:
+        return [each for each in self._plan.callbacks if isinstance(each, Observer)]
 
-    def _call(self, chains: Chain, feed: Any, count: int) -> tuple[Chain, Filled]:
-        plan = self._plan
-        per_chain = plan.source is not None and plan.source.per_chain
-        return run_chunk(
-            plan.sampler,
-            plan.potential,
-            self._keys,
-            chains,
-            feed,
-            self._limits(count),
-            plan.shape,
-            plan.swept,
-            per_chain,
-            plan.spmd,
-        )
+    def _commit_intervals(self) -> int | None:
+        store = self._plan.store
+        return None if store is None else store.commit_intervals(self._plan.every)
 
     def _compile(self) -> float:
         """Compile by running no interval at all; the time that takes is not the run's."""
         begun = time.perf_counter()
-        feed = self._feeder.blank(self._plan.shape.rows) if self._feeder else None
-        jax.block_until_ready(self._call(self._outcome.chains, feed, 0))
+        program = self._plan.program
+        feed = self._feeder.blank(program.shape.rows) if self._feeder else None
+        jax.block_until_ready(program.advance(self._outcome.chains, 0, feed))
         took = time.perf_counter() - begun
         self._begun += took
         return took
 
     def _launch(
-        self, flight: _Flight | None, launched: int, count: int, feed: Feed | None
-    ) -> _Flight:
+        self, flight: InFlightChunk | None, launched: int, count: int, feed: Feed | None
+    ) -> InFlightChunk:
         plan = self._plan
         chains = self._outcome.chains if flight is None else flight.chains
         batches, places = (None, None) if feed is None else feed
         if self._store is not None:
             # No further ahead than one checkpoint that is still being written.
             if launched > self._last_commit[0]:
-                together(self._store.checkpoints.wait)
+                raise_together(self._store.checkpoints.wait)
             if jax.process_index() == 0:
-                self._store.folder.reached((launched + count) * plan.keep_every)
+                self._store.folder.reached((launched + count) * plan.every)
         now = time.perf_counter()
-        chains, filled = self._call(chains, batches, count)
-        ready = Ready(filled.rows.step)
-        return _Flight(chains, filled, count, launched + count, places, now, ready)
+        chains, chunk = plan.program.advance(chains, count, batches)
+        ready = Completion(chunk.rows.step)
+        return InFlightChunk(chains, chunk, count, launched + count, places, now, ready)
 
-    def _take_in(self, flight: _Flight, monitor: Monitor, due: bool) -> Snapshot:
+    def _take_in(self, flight: InFlightChunk, monitor: Monitor) -> Snapshot:
         plan, outcome = self._plan, self._outcome
         ready = flight.ready.wait()
         took = ready - max(flight.launched, self._last_ready)
         self._last_ready = ready
         self._adapt(flight.intervals, took)
-        columns, kept = take(flight.filled, flight.intervals, plan.mesh, self._store is not None)
-        held = local_chains(plan.mesh, plan.num_chains) if self._store else range(plan.num_chains)
-        draws = {int(chain): piece for chain, piece in zip(held, kept, strict=True)}
-        self._sink.append(*(_forgotten(columns, kept) if plan.forget else (columns, kept)))
-        outcome.failures = failures_in(flight.filled.health, columns)
+        chunk = flight.chunk
+        columns = columns_of(chunk.rows, flight.intervals)
+        if plan.program.keep.forget:
+            # For callbacks alone, which may look at them on the device.
+            draws = partial(self._draws, chunk, columns)
+            self._sink.append(*_forgotten(chunk, columns))
+        else:
+            draws = cache(partial(self._draws, chunk, columns))
+            self._sink.append(columns, list(draws().values()))
+        if np.any(np.asarray(chunk.health.step)):
+            outcome.failures = failures_in(chunk.health, columns)
         outcome.chains, outcome.done = flight.chains, flight.done
         self._places = flight.places
-        if due:
-            self._commit()
         seconds = ready - self._begun
-        made = flight.intervals * plan.keep_every
-        return monitor.add(flight.done * plan.keep_every, made, columns, draws, seconds)
+        made = flight.intervals * plan.every
+        step = flight.done * plan.every
+        return monitor.add(step, made, columns, Gathered(chunk, draws), seconds)
+
+    def _draws(self, chunk: Chunk, columns: dict[str, np.ndarray]) -> dict[int, Kept]:
+        """A chunk's draws on the host, by chain; with a store those of this process's chains."""
+        plan, stored = self._plan, self._store is not None
+        mesh = plan.program.mesh
+        held = local_chains(mesh, plan.num_chains) if stored else range(plan.num_chains)
+        kept = to_host(chunk, columns, mesh, stored)
+        return {int(chain): piece for chain, piece in zip(held, kept, strict=True)}
 
     def _adapt(self, count: int, took: float) -> None:
         """Chunks of about the time wanted, found in a few steps."""
@@ -248,14 +322,15 @@ class Drive:
         """Whether what is done by then should be committed."""
         if self._store is None:
             return False
-        plan, (before, when) = self._plan, self._last_commit
-        every = plan.commit_intervals()
+        store, (before, when) = self._plan.store, self._last_commit
+        assert store is not None
+        every = self._commit_intervals()
         return (
             self._store.buffered > BUFFER_BYTES
             or (every is not None and done // every > before // every)
             or (
-                plan.checkpoint_seconds is not None
-                and time.perf_counter() - when >= plan.checkpoint_seconds / 2
+                store.checkpoint_seconds is not None
+                and time.perf_counter() - when >= store.checkpoint_seconds / 2
             )
         )
 
@@ -270,21 +345,27 @@ class Drive:
             "failures": [failure.to_json() for failure in outcome.failures],
             "places": _shared(self._places),
         }
-        steps = outcome.done * self._plan.keep_every
-        self._store.commit(steps, outcome.chains, notes, finished)
+        steps = outcome.done * self._plan.every
+        memory = {
+            f"{number}.{name}": value
+            for number, observer in enumerate(self._observers())
+            for name, value in observer.memory().items()
+        }
+        self._store.commit(steps, outcome.chains, notes, finished, memory)
         self._last_commit = (outcome.done, time.perf_counter())
 
     def _finish(self) -> None:
         """Everything to disk, and the checkpoint waited for."""
         if self._store is not None:
             self._commit(finished=self._outcome.done >= self._plan.intervals)
-            together(self._store.checkpoints.wait)
+            raise_together(self._store.checkpoints.wait)
 
 
-def _forgotten(columns: Any, kept: list[Kept]) -> tuple[Any, list[Kept]]:
-    """The rows alone: callbacks have had the draws."""
-    none = jax.tree.map(lambda x: x[:0], kept)
-    return {**columns, "keep": np.zeros_like(columns["keep"])}, none
+def _forgotten(chunk: Chunk, columns: dict[str, np.ndarray]) -> tuple[Any, list[Kept]]:
+    """The rows alone, and no draw of any chain."""
+    none = jax.tree.map(lambda x: np.zeros((0, *x.shape[2:]), x.dtype), chunk.kept)
+    rows = {**columns, "keep": np.zeros_like(columns["keep"])}
+    return rows, [none] * len(columns["keep"])
 
 
 def _shared(places: list[Any] | None) -> list[Any] | None:
@@ -294,5 +375,5 @@ def _shared(places: list[Any] | None) -> list[Any] | None:
     # A process that does not hold a chain still has the place it began with: the furthest counts.
     return [
         max(candidates, key=lambda p: -1 if p is None else p["taken"])
-        for candidates in zip(*everyones_json(places), strict=True)
+        for candidates in zip(*all_gather_json(places), strict=True)
     ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tacthmc.run._interval_stats import QUANTITIES, Health
+from tacthmc.run._interval import QUANTITIES, Health
 
 _NAMES = {
     "energy": "the energy Ũ",
@@ -21,10 +21,10 @@ _HINTS = {
     "theta": "θ's step is unstable: take a smaller step_size",
     "thermostat": "the thermostat overshot: take a smaller step_size or a larger inertia"
     " (gamma or steps)",
-    "xi": "ξ's step is unstable: take a smaller xi_step_size, or a coupling with a lower"
+    "xi": "ξ's step is unstable: take a smaller step_size of the tempering, or a coupling with a lower"
     " hottest temperature",
-    "xi_thermostat": "ξ's thermostat overshot: take a smaller xi_step_size, a larger inertia of"
-    " xi_thermostat, or integrator=Splitting()",
+    "xi_thermostat": "ξ's thermostat overshot: take a smaller step_size of the tempering, a larger"
+    " inertia of its thermostat, or integrator=Splitting()",
 }
 
 

@@ -93,13 +93,13 @@ class Feeder:
         self,
         source: Source,
         num_chains: int,
-        keep_every: int,
+        every: int,
         mesh: Mesh | None,
         places: list[Any] | None,
     ):
         """``places`` are those of a checkpoint."""
         self.per_chain, self._num_chains = source.per_chain, num_chains
-        self._keep_every, self._mesh = keep_every, mesh
+        self._every, self._mesh = every, mesh
         self._held = held_chains(mesh, num_chains) if source.per_chain else np.arange(1)
         # A chain held by another process has no stream here; its place is that process's to say.
         places = places or [None] * (num_chains if source.per_chain else 1)
@@ -117,7 +117,7 @@ class Feeder:
     def bytes_per_interval(self) -> int:
         """What one interval's batches take."""
         chains = self._num_chains if self.per_chain else 1
-        return chains * self._keep_every * sum(x.nbytes for x in jax.tree.leaves(self.example))
+        return chains * self._every * sum(x.nbytes for x in jax.tree.leaves(self.example))
 
     @property
     def batch_size(self) -> int:
@@ -127,7 +127,7 @@ class Feeder:
     def blank(self, rows: int) -> Any:
         """Batches of zeros, to compile with."""
         blank = jax.tree.map(
-            lambda x: np.zeros((rows, self._keep_every, *x.shape), x.dtype), self.example
+            lambda x: np.zeros((rows, self._every, *x.shape), x.dtype), self.example
         )
         return self._placed(dict.fromkeys(self._streams, blank))
 
@@ -154,15 +154,15 @@ class Feeder:
         stacks = {}
         for chain, stream in self._streams.items():
             stack = jax.tree.map(
-                lambda x: np.zeros((rows * self._keep_every, *x.shape), x.dtype), self.example
+                lambda x: np.zeros((rows * self._every, *x.shape), x.dtype), self.example
             )
-            for k in range(count * self._keep_every):
+            for k in range(count * self._every):
                 batch = self._ahead.pop(chain, None)
                 batch = stream.take() if batch is None else batch
                 jax.tree.map(lambda s, x, k=k: s.__setitem__(k, x), stack, batch)
             places[chain] = stream.place()
             stacks[chain] = jax.tree.map(
-                lambda s: s.reshape(rows, self._keep_every, *s.shape[1:]), stack
+                lambda s: s.reshape(rows, self._every, *s.shape[1:]), stack
             )
         self.places = places
         return Feed(self._placed(stacks), places)

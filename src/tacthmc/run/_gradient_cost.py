@@ -7,19 +7,20 @@ from typing import Any, NamedTuple
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from tacthmc.potentials._base import Potential
+from tacthmc.dynamics._low_rank import has_low_rank
+from tacthmc.potentials import Potential, forces
 
 HEAVY = 100_000_000
 """Multiplications a step from which a CPU does better with one chain at a time on a core: its
 caches then hold that chain's activations, and its matrix products are large enough alone. (Not so
-of small ones in loops, see :class:`Work`.)
+of small ones in loops, see :class:`GradientCost`.)
 """
 
 
-class Work(NamedTuple):
+class GradientCost(NamedTuple):
     """Multiplications in matrix products and convolutions.
 
-    >>> Work(405_000_000, 262_000_000).heavy, Work(405_000_000, 262_000_000).recurrent
+    >>> GradientCost(405_000_000, 262_000_000).heavy, GradientCost(405_000_000, 262_000_000).recurrent
     (True, True)
     """
 
@@ -49,66 +50,92 @@ class Work(NamedTuple):
         return self.heavy and (ways == 1 or not self.recurrent)
 
 
-def work(jaxpr: Jaxpr) -> Work:
+def cost_of(jaxpr: Jaxpr) -> GradientCost:
     """What a traced function multiplies.
 
     Loops count as often as they turn, where that is known; of branches the dearest counts.
 
     >>> import jax, jax.numpy as jnp
-    >>> work(jax.make_jaxpr(lambda a, b: a @ b)(jnp.ones((2, 3)), jnp.ones((3, 5))).jaxpr)
-    Work(products=30, in_loops=0)
+    >>> cost_of(jax.make_jaxpr(lambda a, b: a @ b)(jnp.ones((2, 3)), jnp.ones((3, 5))).jaxpr)
+    GradientCost(products=30, in_loops=0)
     """
     return _sum(_of(equation) for equation in jaxpr.eqns)
 
 
-def _sum(parts: Iterable[Work]) -> Work:
+def _sum(parts: Iterable[GradientCost]) -> GradientCost:
     products, in_loops = 0, 0
     for part in parts:
         products, in_loops = products + part.products, in_loops + part.in_loops
-    return Work(products, in_loops)
+    return GradientCost(products, in_loops)
 
 
-def _of(equation: Any) -> Work:
+def _of(equation: Any) -> GradientCost:
     name, params = equation.primitive.name, equation.params
     if name == "dot_general":
         (contracted, _), _ = params["dimension_numbers"]
         left = equation.invars[0].aval.shape
         inner = math.prod(left[axis] for axis in contracted)
-        return Work(inner * equation.outvars[0].aval.size, 0)
+        return GradientCost(inner * equation.outvars[0].aval.size, 0)
     if name == "conv_general_dilated":
         kernel = equation.invars[1].aval
         outputs = kernel.shape[params["dimension_numbers"].rhs_spec[0]]
-        return Work(kernel.size // max(outputs, 1) * equation.outvars[0].aval.size, 0)
+        return GradientCost(kernel.size // max(outputs, 1) * equation.outvars[0].aval.size, 0)
     inside = [part for value in params.values() for part in _inside(value)]
     if name == "cond":
-        return max(inside, default=Work(0, 0))
+        return max(inside, default=GradientCost(0, 0))
     turn = _sum(inside)
     if name != "scan":
         return turn
     turns = params["length"]
     in_loops = turn.in_loops if turn.heavy else turn.products
-    return Work(turns * turn.products, turns * in_loops)
+    return GradientCost(turns * turn.products, turns * in_loops)
 
 
-def _inside(value: Any) -> list[Work]:
+def _inside(value: Any) -> list[GradientCost]:
     """The work of the functions that a parameter holds."""
     if isinstance(value, ClosedJaxpr):
-        return [work(value.jaxpr)]
+        return [cost_of(value.jaxpr)]
     if isinstance(value, Jaxpr):
-        return [work(value)]
+        return [cost_of(value)]
     if isinstance(value, (tuple, list)):
         return [part for one in value for part in _inside(one)]
     return []
 
 
-def gradient_work(potential: Potential, data: Any, position: Any, model: Any) -> Work:
+def gradient_cost(potential: Potential, data: Any, position: Any, model: Any) -> GradientCost:
     """That of one step's energy and gradient, of one chain.
 
-    ``data`` is what :meth:`Potential.init_data` gives, or a streamed posterior's batch.
+    ``data`` is what the potential's batches start with, or a streamed posterior's batch.
     """
 
     def step(data: Any, position: Any, model: Any) -> Any:
-        _, selection = potential.select(data, jax.random.key(0), position)
-        return potential.evaluate(position, potential.fetch(selection), model)
+        _, selection = potential.batches.select(data, jax.random.key(0), position)
+        return forces(potential, position, potential.batches.fetch(selection), model)
 
-    return work(jax.make_jaxpr(step)(data, position, model).jaxpr)
+    return cost_of(jax.make_jaxpr(step)(data, position, model).jaxpr)
+
+
+LARGE = 1 << 13
+"""Parameters below which no gradient is heavy enough to be looked at."""
+
+
+class Placement(NamedTuple):
+    """How a device takes its chains."""
+
+    in_turn: bool
+    """One after the other."""
+    heavy: bool
+    """A step is mostly its gradient."""
+
+
+def placement(
+    sampler: Any, potential: Potential, data: Any, position: Any, model: Any
+) -> Placement:
+    """Of large chains on a CPU, by what a step computes and on how many devices; of shapes alone."""
+    if has_low_rank((sampler, potential)):
+        # Thin products of several vectors take XLA several times as long as those of each.
+        return Placement(in_turn=True, heavy=True)
+    cost = gradient_cost(potential.for_chain(0), data, position, model)
+    # Without a mesh a CPU is one device, whose cores share what they are given.
+    share_products = not jax.sharding.get_abstract_mesh().axis_names
+    return Placement(cost.in_turn(share_products), cost.heavy)

@@ -1,12 +1,30 @@
-"""What a person, or a callback, is told of a run while it goes on."""
+"""What a person, or a callback, is told of a run while it goes on.
 
+A terminal shows a live display, elsewhere there is a line a minute. Nothing in the compiled code
+knows of it: it is told between chunks.
+"""
+
+import sys
+import time
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from tacthmc.run._chunk import Kept
+from tacthmc.run._interval import Kept
+from tacthmc.run._program import Chunk
+
+
+class Gathered(NamedTuple):
+    """A chunk's draws: on the device, and how to have them on the host."""
+
+    chunk: Chunk
+    draws: Callable[[], dict[int, Kept]]
 
 
 @dataclass(frozen=True)
@@ -18,7 +36,7 @@ class Snapshot:
     >>> def enough(snapshot):
     ...     return snapshot.kept.min() >= 10
     >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), target, jnp.zeros(2), 10**9,
-    ...                      num_warmup=0, callbacks=[enough])
+    ...                      callbacks=[enough], keep=tacthmc.Keep(after=0))
     >>> run.interrupted, run.num_draws >= 10
     (True, True)
     """
@@ -34,9 +52,20 @@ class Snapshot:
     """Each chain's share of steps at unit temperature, since this process began."""
     rows: dict[str, np.ndarray]
     """The statistics of this chunk, each (chain, row), as in ``run.trace``."""
-    draws: dict[int, Kept] = field(default_factory=dict)
-    """The draws of this chunk by chain: ``position`` (and ``model``) with a leading draw axis.
-    With a store, those of the chains that this process has."""
+    gathered: Gathered | None = None
+
+    @cached_property
+    def draws(self) -> dict[int, Kept]:
+        """The draws of this chunk by chain: ``position`` (and ``model``) with a leading draw axis.
+
+        With a store, those of the chains that this process has.
+        """
+        return {} if self.gathered is None else self.gathered.draws()
+
+    @property
+    def chunk(self) -> Chunk | None:
+        """The same on the device, all chains together, as :meth:`tacthmc.Program.advance` gives it."""
+        return None if self.gathered is None else self.gathered.chunk
 
     def last(self, name: str) -> np.ndarray | None:
         """The last value of a statistic in each chain; None where there is none."""
@@ -46,6 +75,46 @@ class Snapshot:
     def seconds_left(self) -> float:
         """As far as can be told."""
         return (self.num_steps - self.step) / max(self.steps_per_second, 1e-9)
+
+
+class Observer:
+    """A callback that remembers: what it has gathered is stored with every checkpoint.
+
+    For averages over draws that are too large to keep. Subclass it, and give :func:`tacthmc.resume`
+    a new one, which then goes on from what was stored.
+
+    >>> import jax, jax.numpy as jnp, numpy as np, tacthmc
+    >>> class Mean(Observer):
+    ...     total, count = 0.0, 0
+    ...     def __call__(self, snapshot):
+    ...         for kept in snapshot.draws.values():
+    ...             self.total = self.total + kept.position.sum(axis=0)
+    ...             self.count += len(kept.position)
+    ...     def memory(self):
+    ...         return {"total": np.asarray(self.total), "count": np.asarray(self.count)}
+    ...     def remember(self, memory):
+    ...         self.total, self.count = memory["total"], int(memory["count"])
+    >>> mean, target = Mean(), tacthmc.potential(lambda x: 0.5 * jnp.sum((x - 3.0) ** 2))
+    >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), target, jnp.zeros(2), 20_000,
+    ...                      keep=tacthmc.Keep(forget=True), callbacks=[mean])
+    >>> run.num_draws, bool(abs(mean.total / mean.count - 3.0).max() < 0.5)
+    (0, True)
+    """
+
+    def __call__(self, snapshot: Snapshot) -> Any:
+        """Look at a chunk; True ends the run."""
+        raise NotImplementedError
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """What is to be stored, arrays by name."""
+        return {}
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Go on from what was stored."""
+
+    def next_stop(self, done: int) -> int | None:
+        """Before how many intervals a chunk shall end, when so many are launched; None: anywhere."""
+        return None
 
 
 class Monitor:
@@ -64,7 +133,7 @@ class Monitor:
         step: int,
         made: int,
         columns: dict[str, Any],
-        draws: dict[int, Kept],
+        gathered: Gathered,
         seconds: float,
     ) -> Snapshot:
         """The picture after a chunk of ``made`` steps, so many seconds into the run."""
@@ -83,5 +152,108 @@ class Monitor:
             kept=self._kept,
             plateau_share=self._plateau / self._rows,
             rows=columns,
-            draws=draws,
+            gathered=gathered,
         )
+
+
+SHOWN_CHAINS = 8
+LINE_SECONDS = 60.0
+
+# Column titles of the table of chains, the statistic each shows, and its format.
+COLUMNS = (
+    ("ξ", "xi", "{:+.2f}"),
+    ("temperature", "temperature", "{:.2f}"),
+    ("kinetic temperature", "kinetic_temperature", "{:.3f}"),
+    ("energy", "energy", "{:.4g}"),
+)
+
+
+class Progress:
+    """A live display in a terminal, a line a minute elsewhere, or nothing."""
+
+    def __init__(self, wanted: bool | None, num_chains: int, total: int, compile_seconds: float):
+        """``wanted`` None means: the live display only in a terminal. ``total`` counts steps."""
+        here = jax.process_index() == 0 and wanted is not False
+        self._num_chains, self._total = num_chains, total
+        self._compile_seconds = compile_seconds
+        self._live: Any = None
+        self._bar: Any = None
+        self._lines = here and wanted is None and not sys.stderr.isatty()
+        self._last_line = time.perf_counter()
+        if here and (wanted or sys.stderr.isatty()):
+            self._open()
+
+    def _open(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        chains = "chain" if self._num_chains == 1 else "chains"
+        note = f"compiled in {self._compile_seconds:.1f} s"
+        self._bar.add_task(f"{self._num_chains} {chains}", total=self._total, note=note)
+        self._live = Live(self._bar, console=Console(stderr=True), auto_refresh=False)
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Tell of a chunk."""
+        if self._live is not None:
+            from rich.console import Group
+
+            self._bar.update(self._bar.task_ids[0], completed=snapshot.step, note=_note(snapshot))
+            self._live.update(Group(self._bar, _table(snapshot)), refresh=True)
+        elif self._lines and time.perf_counter() - self._last_line >= LINE_SECONDS:
+            self._last_line = time.perf_counter()
+            share = 100 * snapshot.step / snapshot.num_steps
+            print(
+                f"tacthmc: step {snapshot.step} of {snapshot.num_steps} ({share:.0f}%),"
+                f" {_note(snapshot)}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def __enter__(self) -> "Progress":
+        """Show it."""
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave its last state."""
+        if self._live is not None:
+            self._live.stop()
+
+
+def _note(snapshot: Snapshot) -> str:
+    left = snapshot.seconds_left
+    clock = f"{int(left // 3600)}:{int(left % 3600 // 60):02d}:{int(left % 60):02d}"
+    return (
+        f"{snapshot.steps_per_second:,.0f} steps/s, {clock} left, {int(snapshot.kept.sum())} draws"
+    )
+
+
+def _table(snapshot: Snapshot) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    shown = [c for c in COLUMNS if c[1] in snapshot.rows]
+    titles = ("chain", "draws", "plateau", *(title for title, _, _ in shown))
+    for title in titles:
+        table.add_column(title, justify="right")
+    for chain in range(min(len(snapshot.kept), SHOWN_CHAINS)):
+        cells = [fmt.format(snapshot.rows[name][chain, -1]) for _, name, fmt in shown]
+        share = f"{snapshot.plateau_share[chain]:.0%}"
+        table.add_row(str(chain), str(snapshot.kept[chain]), share, *cells)
+    if len(snapshot.kept) > SHOWN_CHAINS:
+        table.add_row("…", f"and {len(snapshot.kept) - SHOWN_CHAINS} more")
+    return table

@@ -1,94 +1,122 @@
 """All that a run is to do, checked."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import equinox as eqx
 import jax
-from jax.sharding import Mesh
 
 from tacthmc._positions import dimension
 from tacthmc._typing import PRNGKey
-from tacthmc.compiler._mesh import CHAINS, axis, place
-from tacthmc.dynamics._sampler import Sampler
-from tacthmc.potentials._base import Potential, innermost
-from tacthmc.potentials._posterior import Posterior
-from tacthmc.potentials._streamed import Source, StreamedPosterior
-from tacthmc.run._chunk import Shape
+from tacthmc.potentials import Posterior, Potential, StreamedPosterior
+from tacthmc.potentials._base import innermost
+from tacthmc.potentials._streamed import Source
+from tacthmc.run._failure import DivergedWarning, Failure
 from tacthmc.run._feed import FEED_BYTES, Feeder
 from tacthmc.run._monitor import Snapshot
+from tacthmc.run._program import CHUNK_INTERVALS, Chains, Program
+from tacthmc.run._record import Record
+from tacthmc.run._result import Run
+from tacthmc.store._folder import Folder
+from tacthmc.store._store import Store
 
 # Draws of one chunk are held on the device: this many numbers at most. An accelerator fills
 # them fast and is kept busy by more; on a CPU the memory's cleaning is what would be felt.
 CHUNK_NUMBERS = {"cpu": 1 << 22}
 MOST_CHUNK_NUMBERS = 1 << 24
-CHUNK_INTERVALS = 1000
 
 Callback = Callable[[Snapshot], Any]
 
 
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    chains: Chains
+    done: int
+    seconds: float
+    compile_seconds: float
+    interrupted: bool = False
+    failures: list[Failure] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class Plan:
-    """What to run; the sampler has a leading chain axis where settings are ``swept``."""
+    """A program, how long it runs, and what is done with what it leaves."""
 
-    sampler: Sampler
-    swept: bool
+    program: Program
     potential: Potential
+    """The whole one; the program's is without its loader."""
     key: PRNGKey
-    num_chains: int
     num_steps: int
-    num_warmup: int
-    shape: Shape
-    mesh: Mesh | None = None
     source: Source | None = None
-    checkpoint_seconds: float | None = 120.0
-    checkpoint_steps: int | None = None
+    store: Store | None = None
     progress: bool | None = None
     callbacks: Sequence[Callback] = field(default=())
-    forget: bool = False
-    """Whether draws are for callbacks alone."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be done."""
+        check_progress(self.progress)
+        check_callbacks(self.callbacks)
 
     @property
-    def keep_every(self) -> int:
+    def every(self) -> int:
         """Steps in an interval."""
-        return self.sampler.keep_every
+        return self.program.shape.every
 
     @property
     def intervals(self) -> int:
         """Intervals in all."""
-        return -(-self.num_steps // self.keep_every)
+        return -(-self.num_steps // self.every)
 
     @property
-    def spmd(self) -> str | None:
-        """The mesh's axis of chains."""
-        return axis(self.mesh, CHAINS)
+    def num_chains(self) -> int:
+        """How many chains run."""
+        return self.program.num_chains
+
+    def result(self, record: Record, outcome: Outcome, folder: Folder | None = None) -> Run:
+        """The run as its maker gets it, with a warning for each chain that failed."""
+        for failure in outcome.failures:
+            warnings.warn(str(failure), DivergedWarning, stacklevel=4)
+        return Run(
+            program=lambda: (self.program.samplers, self.potential),
+            key=self.key,
+            record=record,
+            chains=outcome.chains,
+            failures=tuple(outcome.failures),
+            num_steps=outcome.done * self.every,
+            keep=self.program.keep,
+            interrupted=outcome.interrupted,
+            seconds=outcome.seconds,
+            compile_seconds=outcome.compile_seconds,
+            folder=folder,
+        )
 
     @property
     def shards(self) -> int:
         """Over how many devices chains are spread."""
-        return 1 if self.mesh is None else dict(self.mesh.shape).get(CHAINS, 1)
-
-    def placed(self) -> "Plan":
-        """With data and settings on every device of the mesh."""
-        if self.mesh is None:
-            return self
-        arrays, rest = eqx.partition((self.sampler, self.potential, self.key), eqx.is_array)
-        sampler, potential, key = eqx.combine(place(self.mesh, arrays), rest)
-        return replace(self, sampler=sampler, potential=potential, key=key)
-
-    def commit_intervals(self) -> int | None:
-        """Intervals between two checkpoints, if steps count.
-
-        Half of what was asked for: while one checkpoint is being written the one before it
-        is the newest, and still no more than the interval asked for is computed again.
-        """
-        if self.checkpoint_steps is None:
-            return None
-        return self.checkpoint_steps // (2 * self.keep_every)
+        mesh, name = self.program.mesh, self.program.shape.chain_axis
+        return 1 if mesh is None or name is None else dict(mesh.shape)[name]
 
 
-def chunk_rows(draw: Any, feeder: Feeder | None) -> int:
+def check_callbacks(callbacks: Any) -> None:
+    """Refuse what is no sequence of functions."""
+    if not isinstance(callbacks, (list, tuple)):
+        raise TypeError(f"callbacks must be a list of functions; got {callbacks!r}")
+    for number, one in enumerate(callbacks):
+        if not callable(one):
+            raise TypeError(f"callbacks[{number}] must be a function; got {one!r}")
+
+
+def check_progress(progress: Any) -> None:
+    """Refuse what is neither a choice nor left open."""
+    if progress not in (None, True, False):
+        raise TypeError(f"progress must be True, False or None; got {progress!r}")
+
+
+def chunk_room(draw: Any, feeder: Feeder | None) -> int:
     """Intervals that a chunk has room for; ``draw`` is what is kept of all chains at once."""
     numbers = CHUNK_NUMBERS.get(jax.default_backend(), MOST_CHUNK_NUMBERS)
     rows = min(CHUNK_INTERVALS, numbers // max(1, dimension(draw)))
@@ -105,7 +133,6 @@ def without_source(potential: Potential) -> tuple[Potential, Source | None]:
     bare = replace(inner, source=None)
     if potential is inner:
         return bare, inner.source
-
     return eqx.tree_at(innermost, potential, bare), inner.source
 
 

@@ -5,8 +5,11 @@ from collections.abc import Iterator, Mapping
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
-from tacthmc.run._chunk import Kept, Row
+from tacthmc.compiler._mesh import local_chains, local_rows, on_every_host
+from tacthmc.run._interval import Kept, Row
+from tacthmc.run._program import Chunk
 from tacthmc.store._folder import Folder
 
 STATISTICS = (
@@ -25,12 +28,32 @@ ENERGIES = ("full_energy", "tempered_energy")
 """What is kept of a draw's energies where weights need them."""
 
 
-def columns_of(rows: Row) -> dict[str, np.ndarray]:
-    """A chunk's rows as named columns, each (chain, row)."""
-    columns = {n: np.asarray(v) for n, v in rows._asdict().items() if v is not None}
+def columns_of(rows: Row, count: int) -> dict[str, np.ndarray]:
+    """A chunk's first ``count`` rows as named columns, each (chain, row)."""
+    columns = {n: np.asarray(v)[:, :count] for n, v in rows._asdict().items() if v is not None}
     if "temperature" in columns:
         columns["lambda"] = 1 / columns["temperature"]
     return columns
+
+
+def to_host(
+    chunk: Chunk, columns: dict[str, np.ndarray], mesh: Mesh | None, stored: bool
+) -> list[Kept]:
+    """A chunk's draws on the host, chain by chain.
+
+    With a store each process takes its own chains' draws, without one it takes all.
+    """
+    counts = columns["keep"].sum(axis=1)
+    if stored:
+        kept, chains = local_rows(chunk.kept, mesh), local_chains(mesh, len(counts))
+    else:
+        kept = jax.tree.map(np.asarray, on_every_host(mesh, chunk.kept))
+        chains = np.arange(len(counts))
+    # Copies: a view would keep the whole chunk alive.
+    return [
+        jax.tree.map(lambda x, p=place, c=chain: x[p, : counts[c]].copy(), kept)
+        for place, chain in enumerate(chains)
+    ]
 
 
 class Record(ABC):

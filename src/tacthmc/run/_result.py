@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -18,19 +18,16 @@ from tacthmc.diagnostics._arviz import export, open_store
 from tacthmc.diagnostics._evidence import EvidenceRatio, Profile, evidence_ratio
 from tacthmc.diagnostics._laws import Law, flatness, thermostat_laws
 from tacthmc.diagnostics._weights import log_weights
+from tacthmc.dynamics import Langevin, Sampler, Splitting, Tempering, save_bias
 from tacthmc.dynamics._bias import FreeEnergy
-from tacthmc.dynamics._bias_file import save_bias
-from tacthmc.dynamics._integrator import Splitting
-from tacthmc.dynamics._langevin import Langevin
-from tacthmc.dynamics._sampler import Sampler
-from tacthmc.potentials._base import Potential, innermost
-from tacthmc.potentials._noisy import measure_noise
-from tacthmc.potentials._streamed import StreamedPosterior
-from tacthmc.potentials._subset import PartPotential
-from tacthmc.run._chunk import Kept
+from tacthmc.potentials import Potential, StreamedPosterior, SubsetPotential, measure_noise
+from tacthmc.potentials._base import innermost
 from tacthmc.run._failure import Failure
+from tacthmc.run._interval import Kept
+from tacthmc.run._keep import Keep
+from tacthmc.run._program import Chains
 from tacthmc.run._record import Record
-from tacthmc.run._summary import Summary, summarise
+from tacthmc.run._summary import Summary, summarize
 from tacthmc.store._errors import StoreError
 from tacthmc.store._folder import Folder
 from tacthmc.store._pickles import observed
@@ -39,12 +36,12 @@ from tacthmc.store._pickles import observed
 class Run:
     """A finished run.
 
-    ``draws`` and ``stats`` hold only draws at unit temperature after warm-up (or, with
-    ``keep="all"``, draws of all temperatures with ``log_weights``). Chains reach the plateau
+    ``draws`` and ``stats`` hold only draws at unit temperature after the first ``keep.after`` steps
+    (or, with ``Keep(temperatures="all")``, draws of all temperatures with ``log_weights``). Chains reach the plateau
     at different times, so their numbers of draws differ: ``draws`` is the rectangle of each
     chain's first n draws, n the least number of any chain. Which draws are left out depends
     on how many there are, never on what they are. ``all_draws`` has every chain's draws.
-    ``trace`` has one row per ``keep_every`` steps at all temperatures, warm-up included.
+    ``trace`` has one row per ``keep.every`` steps at all temperatures, from the first step on.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -59,11 +56,10 @@ class Run:
         program: Callable[[], tuple[list[Sampler], Potential]],
         key: PRNGKey,
         record: Record,
-        state: Any,
+        chains: Any,
         failures: tuple[Failure, ...],
         num_steps: int,
-        num_warmup: int,
-        keep_all: bool,
+        keep: Keep,
         interrupted: bool,
         seconds: float,
         compile_seconds: float,
@@ -72,11 +68,11 @@ class Run:
         """Made by :func:`tacthmc.sample`, ``resume`` and ``load``."""
         self.key, self._program = key, program
         self.failures, self.interrupted = failures, interrupted
-        self.num_steps, self.num_warmup, self.keep_all = num_steps, num_warmup, keep_all
+        self.num_steps, self.keep = num_steps, keep
         self.seconds, self.compile_seconds = seconds, compile_seconds
         self.path = None if folder is None else folder.path
         """The run's folder, where it has one."""
-        self._record, self._state, self._folder = record, state, folder
+        self._record, self._chains, self._folder = record, chains, folder
 
     @cached_property
     def _known(self) -> tuple[list[Sampler], Potential]:
@@ -112,9 +108,15 @@ class Run:
         return sampler.tuning if isinstance(sampler, Langevin) else None
 
     @cached_property
+    def chains(self) -> Chains:
+        """All that the chains carry at the end, as :class:`tacthmc.Program` has it."""
+        chains: Any = self._chains
+        return cast("Chains", chains() if callable(chains) else chains)
+
+    @property
     def state(self) -> Any:
         """The chains' last state, with a leading chain axis."""
-        return self._state() if callable(self._state) else self._state
+        return self.chains.each.state
 
     @property
     def num_chains(self) -> int:
@@ -159,14 +161,14 @@ class Run:
             name: np.stack([self._record.stat(name, c)[:count] for c in chains])
             for name in self._record.stat_names
         }
-        if self.keep_all:
+        if self.keep.all_temperatures:
             stats["log_weight"] = self.log_weights
         return stats
 
     @cached_property
     def _all_log_weights(self) -> list[np.ndarray]:
         chains = range(self.num_chains)
-        if not self.keep_all or "lambda" not in self._record.stat_names:
+        if not self.keep.all_temperatures or "lambda" not in self._record.stat_names:
             return [np.zeros(n) for n in self.counts]
         # What λ multiplies is what it weighs.
         split = "tempered_energy" in self._record.stat_names
@@ -228,7 +230,7 @@ class Run:
 
     @property
     def trace(self) -> Mapping[str, np.ndarray]:
-        """Statistics every ``keep_every`` steps at all temperatures, each (chain, row)."""
+        """Statistics every ``keep.every`` steps at all temperatures, each (chain, row)."""
         return self._record.trace
 
     def draws_of(self, leaf: int, index: tuple[int, ...]) -> np.ndarray:
@@ -251,7 +253,7 @@ class Run:
     def whole(self, position: Any) -> Any:
         """A draw (or ``draws``) with the leaves that were not sampled put back."""
         part = self.potential
-        return eqx.combine(position, part.rest) if isinstance(part, PartPotential) else position
+        return eqx.combine(position, part.rest) if isinstance(part, SubsetPotential) else position
 
     def named_draws(self) -> dict[str, np.ndarray]:
         """The leaves of ``draws`` by name."""
@@ -269,7 +271,7 @@ class Run:
 
     def _usable(self) -> np.ndarray:
         """Which rows of each chain are after warm-up and finite."""
-        return (self.trace["step"] > self.num_warmup) & self.trace["finite"]
+        return (self.trace["step"] > self.keep.after) & self.trace["finite"]
 
     def after_warmup(self, name: str) -> np.ndarray:
         """A column of ``trace`` after warm-up, up to the first failure of any chain."""
@@ -295,7 +297,7 @@ class Run:
     def flatness(self) -> np.ndarray:
         """Each chain's total variation between ξ's histogram and the uniform law."""
         xi = self.after_warmup("xi")
-        walls = [float(self.tempered_sampler(c).coupling.wall) for c in range(self.num_chains)]
+        walls = [float(self.tempering_of(c).coupling.wall) for c in range(self.num_chains)]
         return np.concatenate(
             [flatness(row[None], wall) for row, wall in zip(xi, walls, strict=True)]
         )
@@ -326,13 +328,13 @@ class Run:
         assert isinstance(self.sampler, Langevin)
         # A stream of its own: chains fold their index into the same key.
         key = jax.random.fold_in(self.key, 2**31)
-        sampler = self.sampler
+        sampler, inner = self.sampler, self.sampler.coordinates
         draws = [
-            sampler.inward(self._cold_draw(i % self.num_chains, (i + 1) / 5)) for i in range(4)
+            inner.from_theta(self._cold_draw(i % self.num_chains, (i + 1) / 5)) for i in range(4)
         ]
-        own = [self.potential.of_chain(i % self.num_chains) for i in range(len(draws))]
+        own = [self.potential.for_chain(i % self.num_chains) for i in range(len(draws))]
         levels = [
-            measure_noise(jax.random.fold_in(key, i), sampler.inside(own[i]), draw, 256)
+            measure_noise(jax.random.fold_in(key, i), inner.potential(own[i]), draw, 256)
             for i, draw in enumerate(draws)
         ]
         force = jax.tree.map(
@@ -340,29 +342,30 @@ class Run:
         )
         # Energies that a chain remembers make their noise smaller than it is without; and the
         # friction for a batch's is not the thermostat's.
-        tilted = self.potential.tilts and isinstance(sampler.integrator, Splitting)
-        known = not self.potential.remembers and not tilted
+        traits = self.potential.traits
+        corrected = traits.independent_batches and isinstance(sampler.integrator, Splitting)
+        known = not traits.remembers and not corrected
         energy = float(np.mean([level.energy for level in levels])) if known else None
         return thermostat_laws(sampler, draws[0], force, energy, self.after_warmup)
 
     def _cold_draw(self, chain: int, where: float) -> Position:
         """A draw at unit temperature (any, where there is none), so far into a chain."""
         cold = np.arange(self.num_draws)
-        if self.keep_all and self.tempered:
+        if self.keep.all_temperatures and self.tempered:
             at_one = np.flatnonzero(self._record.stat("lambda", chain)[: self.num_draws] == 1)
             cold = at_one if at_one.size else cold
         return self.some_draw(chain, int(cold[int(where * len(cold))]))
 
     def summary(self) -> Summary:
         """R-hat, ESS, plateau share, round trips of ξ, thermostats against theory."""
-        return summarise(self)
+        return summarize(self)
 
     def to_arviz(self) -> Any:
         """An InferenceData or DataTree (whichever the installed ArviZ has) of the draws.
 
         A stored run is opened lazily: nothing is read before it is used.
         """
-        if self._folder is not None and not self.keep_all:
+        if self._folder is not None and not self.keep.all_temperatures:
             return open_store(self._folder.root)
         data = {name: np.asarray(value) for name, value in observed(self.potential).items()}
         return export(self.named_draws(), self.stats, data)
@@ -370,38 +373,43 @@ class Run:
     def tempered_sampler(self, chain: int = 0) -> Any:
         """A chain's sampler, if it has a tempering variable."""
         sampler = self.samplers[chain]
-        if not self.tempered or not isinstance(sampler, Langevin):
+        if not isinstance(sampler, Langevin) or sampler.tempering is None:
             raise ValueError("this run had no tempering variable")
-        assert sampler.coupling is not None
         return sampler
 
+    def tempering_of(self, chain: int = 0) -> Tempering:
+        """A chain's way for ξ, if it has one."""
+        return self.tempered_sampler(chain).tempering
+
     def bias_table(self, chain: int | None = None) -> Any:
-        """The bias learnt by one chain, or by all of them together."""
-        sampler = self.tempered_sampler(chain or 0)
+        """The bias learned by one chain, or by all of them together."""
+        sampler, tempering = self.tempered_sampler(chain or 0), self.tempering_of(chain or 0)
         tables = self.state.tempering.bias
         if chain is None:
             failed = {failure.chain for failure in self.failures}
             sound = np.array([c for c in range(self.num_chains) if c not in failed], int)
             if not sound.size:
                 raise ValueError("no chain stayed finite: there is no bias to show")
-            table = sampler.bias.pooled(jax.tree.map(lambda table: table[sound], tables))
+            table = tempering.bias.pooled(jax.tree.map(lambda table: table[sound], tables))
         else:
             table = jax.tree.map(lambda table: table[chain], tables)
-        known = sampler.known_part(self._one_position(chain or 0))
+        known = sampler.coordinates.analytic_log_lambda(self._one_position(chain or 0))
+        if not known:
+            return table
         bath = float(sampler.bath_temperature)
-        return sampler.bias.raised(table, sampler.coupling, bath, known) if known else table
+        return tempering.bias.with_log_lambda_term(table, tempering.coupling, bath, known)
 
     def free_energy(self, chain: int | None = None) -> FreeEnergy:
         """The free-energy profile A(ξ) that the bias stands for."""
-        sampler = self.tempered_sampler(chain or 0)
-        bath = float(sampler.bath_temperature)
-        return sampler.bias.free_energy(self.bias_table(chain), sampler.coupling, bath)
+        tempering = self.tempering_of(chain or 0)
+        bath = float(self.tempered_sampler(chain or 0).bath_temperature)
+        return tempering.bias.free_energy(self.bias_table(chain), tempering.coupling, bath)
 
     def log_evidence_ratio(self, temperature: float | None = None) -> EvidenceRatio:
         """log Z(1/temperature) − log Z(1) with Z(λ) = ∫exp(−λU), by thermodynamic integration.
 
         With :func:`tacthmc.temper_likelihood` Z(λ) = ∫p(θ)·p(data | θ)^λ, the power posteriors'
-        evidence, and with a normalised prior Z(1) is the evidence itself.
+        evidence, and with a normalized prior Z(1) is the evidence itself.
 
         From each chain's bias (:mod:`tacthmc.diagnostics._evidence`), so with warm-up in it: a long run's
         error is the one given, over chains, and a short one's is larger. By default at the
@@ -411,13 +419,8 @@ class Run:
         sound = [c for c in range(self.num_chains) if c not in failed]
         if not sound:
             raise ValueError("no chain stayed finite: there is no bias to integrate")
-        if not self.tempered_sampler().has_law_when_hot:
-            raise ValueError(
-                "log_evidence_ratio needs the law of all of θ at every temperature, and here ξ is"
-                " led while a part of θ stands still (sweep with heated): leave one of them out"
-            )
         profiles = [self._profile(chain) for chain in sound]
-        independent = self.tempered_sampler().bias.table is None
+        independent = self.tempering_of().bias.table is None
         return evidence_ratio(profiles, temperature, independent)
 
     def _profile(self, chain: int) -> Profile:
@@ -425,9 +428,9 @@ class Run:
         return Profile(
             energy=self.free_energy(chain),
             table=self.bias_table(chain),
-            coupling=sampler.coupling,
+            coupling=self.tempering_of(chain).coupling,
             bath=float(sampler.bath_temperature),
-            known=sampler.known_part(self._one_position(chain)),
+            analytic_log_lambda=sampler.coordinates.analytic_log_lambda(self._one_position(chain)),
         )
 
     def _one_position(self, chain: int) -> Any:
@@ -435,7 +438,7 @@ class Run:
 
     def save_bias(self, path: str | Path, chain: int | None = None) -> None:
         """Write the bias to a file that :func:`tacthmc.dynamics.load_bias` reads."""
-        save_bias(path, self.tempered_sampler(chain or 0).bias, self.bias_table(chain))
+        save_bias(path, self.tempering_of(chain or 0).bias, self.bias_table(chain))
 
     def plot_free_energy(self, ax: Any = None) -> Any:
         """Plot A(ξ), each chain's and all chains' together; returns Matplotlib's axes."""
@@ -448,7 +451,7 @@ class Run:
         """Plot ξ over time, one line a chain, the plateau shaded; returns Matplotlib's axes."""
         from tacthmc.diagnostics._plots import plot_xi
 
-        coupling = self.tempered_sampler().coupling
+        coupling = self.tempering_of().coupling
         wall, plateau = float(coupling.wall), float(coupling.wall * coupling.efficiency)
         return plot_xi(self.trace["step"], self.trace["xi"], plateau, wall, ax)
 
@@ -459,7 +462,7 @@ class Run:
         checks.whole("count", count, 1)
         chosen = scalar_names(self.some_draw_shapes(), count)
         values = [self.draws_of(leaf, index) for leaf, index, _ in chosen]
-        weights = np.exp(self.log_weights) if self.keep_all else None
+        weights = np.exp(self.log_weights) if self.keep.all_temperatures else None
         return plot_draws([name for _, _, name in chosen], values, weights, ax)
 
     def __repr__(self) -> str:

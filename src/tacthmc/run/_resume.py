@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,25 +14,30 @@ from jax.sharding import Mesh
 
 from tacthmc import _checks as checks
 from tacthmc.compiler._cpu_devices import mesh_of_cores
-from tacthmc.compiler._hosts import OtherProcessError, together
-from tacthmc.compiler._keys import chain_keys
-from tacthmc.compiler._mesh import BATCH, check_batch, checked_mesh, place
-from tacthmc.dynamics._sampler import Sampler
-from tacthmc.potentials._base import Potential
-from tacthmc.potentials._subset import PartPotential
-from tacthmc.run._arguments import check_callbacks, check_checkpoints, check_progress, one_sampler
-from tacthmc.run._chains import start_chains, unstacked
-from tacthmc.run._chunk import Chain, Shape
+from tacthmc.compiler._hosts import OtherProcessError, raise_together
+from tacthmc.compiler._mesh import BATCH, check_batch, checked_mesh
+from tacthmc.dynamics import Sampler
+from tacthmc.potentials import Potential, SubsetPotential
 from tacthmc.run._failure import Failure
 from tacthmc.run._feed import Feeder
-from tacthmc.run._plan import Callback, Plan, batch_size, without_source
+from tacthmc.run._keep import Keep
+from tacthmc.run._plan import (
+    Callback,
+    Plan,
+    batch_size,
+    check_callbacks,
+    check_progress,
+    without_source,
+)
+from tacthmc.run._program import Chains, Program, one_sampler, unstacked
 from tacthmc.run._result import Run
-from tacthmc.run._session import recorded, restored, stored_record
+from tacthmc.run._session import chain_shapes, recorded, remember, restored, stored_record
 from tacthmc.run._writer import check_end
 from tacthmc.store._checkpoint import Checkpoints
 from tacthmc.store._errors import StoreError
 from tacthmc.store._folder import Folder, device_name, versions
 from tacthmc.store._pickles import read_program, read_structure
+from tacthmc.store._store import Store
 
 
 class OtherVersionWarning(UserWarning):
@@ -41,13 +45,11 @@ class OtherVersionWarning(UserWarning):
 
 
 def resume(
-    path: str | Path,
+    store: Store | str | Path,
     *,
     num_steps: int | None = None,
     sampler: Sampler | Sequence[Sampler] | None = None,
     potential: Potential | None = None,
-    checkpoint_seconds: float | None = None,
-    checkpoint_steps: int | None = None,
     mesh: Mesh | None = None,
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
@@ -59,13 +61,12 @@ def resume(
     to ``damaged`` in the run's folder.
 
     Args:
-        path: the run's folder. Resuming runs code from it: only resume what you trust.
+        store: the run's folder, or a :class:`tacthmc.Store` with other times between checkpoints
+            than it had. Resuming runs code from it: only resume what you trust.
         num_steps: steps per chain in all, to make a finished run longer.
         sampler: as it was, where the folder alone could not keep it.
         potential: as it was, where the folder alone could not keep it; where a part was
             sampled, ``tacthmc.potentials.subset(potential, init, sampled)[0]``.
-        checkpoint_seconds: as for :func:`tacthmc.sample`; as it was by default.
-        checkpoint_steps: as for :func:`tacthmc.sample`; as it was by default.
         mesh: as for :func:`tacthmc.sample`; may differ from before.
         progress: as for :func:`tacthmc.sample`.
         callbacks: as for :func:`tacthmc.sample`.
@@ -74,30 +75,32 @@ def resume(
     >>> folder = tempfile.mkdtemp() + "/run"
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
     >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), target, jnp.zeros(2), 1_000,
-    ...                      store=folder, num_warmup=0)
+    ...                      store=folder, keep=tacthmc.Keep(after=0))
     >>> resume(folder, num_steps=2_000).draws.shape
     (1, 40, 2)
     """
     check_progress(progress)
     check_callbacks(callbacks)
-    folder = together(lambda: Folder.open(path, write=True, process=jax.process_index()))
+    path = store.path if isinstance(store, Store) else store
+    folder = raise_together(lambda: Folder.open(path, write=True, process=jax.process_index()))
     try:
         with jax.enable_x64(folder.config["x64"]):
-            plan, potential = _resumed_plan(folder, sampler, potential, num_steps, mesh)
-            plan = replace(
-                plan,
-                checkpoint_seconds=_or(checkpoint_seconds, folder.config["checkpoint_seconds"]),
-                checkpoint_steps=_or(checkpoint_steps, folder.config["checkpoint_steps"]),
-                progress=progress,
-                callbacks=tuple(callbacks),
-            )
-            check_checkpoints(plan.checkpoint_seconds, plan.checkpoint_steps, plan.keep_every)
-            return _resumed(folder, plan, potential)
+            plan = _resumed_plan(folder, sampler, potential, num_steps, mesh)
+            given = store if isinstance(store, Store) else _store(folder)
+            given.check(plan.every)
+            plan = replace(plan, store=given, progress=progress, callbacks=tuple(callbacks))
+            return _resumed(folder, plan)
     finally:
         folder.close()
 
 
-def _resumed(folder: Folder, plan: Plan, potential: Potential) -> Run:
+def _store(folder: Folder) -> Store:
+    """As it was."""
+    config = folder.config
+    return Store(folder.path, config["checkpoint_seconds"], config["checkpoint_steps"])
+
+
+def _resumed(folder: Folder, plan: Plan) -> Run:
     chains, notes = _newest(folder, plan)
     failures = [Failure.from_json(fields) for fields in notes["failures"]]
     if failures:
@@ -106,22 +109,20 @@ def _resumed(folder: Folder, plan: Plan, potential: Potential) -> Run:
             f" tacthmc.load({str(folder.path)!r})."
         )
     if notes["done"] >= plan.intervals:
-        return _loaded(folder, lambda: (plan.sampler, potential))
+        return _loaded(folder, lambda: (plan.program.sampler, plan.potential))
     feeder = None
     if plan.source is not None:
         source, places = plan.source, notes["places"]
-        feeder = together(
-            lambda: Feeder(source, plan.num_chains, plan.keep_every, plan.mesh, places)
+        feeder = raise_together(
+            lambda: Feeder(source, plan.num_chains, plan.every, plan.program.mesh, places)
         )
-    check_batch(plan.mesh, feeder.batch_size if feeder else batch_size(plan.potential))
+    size = feeder.batch_size if feeder else batch_size(plan.potential)
+    check_batch(plan.program.mesh, size)
     same = _told(folder, notes, plan)
     if plan.num_steps != folder.config["num_steps"]:
         folder.config["num_steps"] = plan.num_steps
-        together(folder.seal)
-    numbers = jnp.arange(plan.num_chains)
-    keys = jax.vmap(chain_keys, in_axes=(None, 0))(_key(folder.config), numbers)[1]
-    keys = place(plan.mesh, keys, plan.spmd)
-    return recorded(plan, potential, folder, keys, chains, feeder, notes, same=same)
+        raise_together(folder.seal)
+    return recorded(plan, folder, chains, feeder, notes, same=same)
 
 
 def _or(given: Any, before: Any) -> Any:
@@ -139,7 +140,7 @@ def _resumed_plan(
     potential: Potential | None,
     num_steps: int | None,
     mesh: Mesh | None,
-) -> tuple[Plan, Potential]:
+) -> Plan:
     """The plan that the folder tells of, with what is given anew, checked against it."""
     config = folder.config
     total = _or(num_steps, config["num_steps"])
@@ -151,31 +152,30 @@ def _resumed_plan(
         )
     given = sampler is not None or potential is not None
     known, potential = _program(folder, sampler, potential)
-    plan = replace(_plan(folder, known, potential), num_steps=total)
     if mesh is None:
-        before = config["mesh"] or {}
-        mesh = mesh_of_cores(plan.num_chains, batch_size(potential), lambda _: BATCH in before)
-    plan = replace(plan, mesh=checked_mesh(mesh, plan.num_chains))
+        before, chains = config["mesh"] or {}, config["num_chains"]
+        mesh = mesh_of_cores(chains, batch_size(potential), lambda _: BATCH in before)
+    plan = replace(_plan(folder, known, potential, mesh), num_steps=total)
     if given:
-        _check_given(folder, plan, potential)
-    return plan.placed(), potential
+        _check_given(folder, plan)
+    return plan
 
 
-def _plan(folder: Folder, sampler: Sampler, potential: Potential) -> Plan:
+def _plan(folder: Folder, sampler: Sampler, potential: Potential, mesh: Mesh | None = None) -> Plan:
     """The plan that a folder's config tells of."""
-    config = folder.config
+    config, chains = folder.config, folder.config["num_chains"]
     bare, source = without_source(potential)
-    return Plan(
-        sampler=sampler,
-        swept=config["swept"],
-        potential=bare,
-        key=_key(config),
-        num_chains=config["num_chains"],
-        num_steps=config["num_steps"],
-        num_warmup=config["num_warmup"],
-        shape=Shape(config["rows"], config["keep"] == "all"),
-        source=source,
+    each = unstacked(sampler, chains, per_chain=True) if config["sampler_per_chain"] else sampler
+    program = Program(
+        each,
+        bare,
+        Keep(**config["keep"]),
+        num_chains=chains,
+        mesh=checked_mesh(mesh, chains),
+        room=config["rows"],
+        feed_per_chain=source is not None and source.per_chain,
     )
+    return Plan(program, potential, _key(config), config["num_steps"], source)
 
 
 def _program(
@@ -192,24 +192,17 @@ def _program(
     return _or(given, parts["sampler"]), _or(potential, parts["potential"])
 
 
-def _check_given(folder: Folder, plan: Plan, potential: Potential) -> None:
+def _check_given(folder: Folder, plan: Plan) -> None:
     """Refuse a sampler or potential that cannot be the one that the run had."""
     config = folder.config
-    if config["part"] != isinstance(potential, PartPotential):
+    if config["subset"] != isinstance(plan.potential, SubsetPotential):
+        sampled = "a subset" if config["subset"] else "the whole"
         raise ValueError(
-            f"the run in {folder.path} sampled {'a part' if config['part'] else 'the whole'} of its"
-            " init: give the potential of the same, for a part tacthmc.potentials.subset(…)[0]"
-        )
-    if plan.keep_every != config["keep_every"]:
-        raise ValueError(
-            f"sampler.keep_every is {plan.keep_every}, but the run in {folder.path} had"
-            f" {config['keep_every']}"
+            f"the run in {folder.path} sampled {sampled} of its position: give the potential of the"
+            " same, for a subset tacthmc.potentials.subset(…)[0]"
         )
     structure = read_structure(folder.path)["chains"]
-    positions = structure.state.position
-    now = eqx.filter_eval_shape(
-        start_chains, plan.sampler, plan.potential, plan.key, positions, plan.swept, None
-    )[0]
+    now = plan.program.start_shapes(plan.key, structure.state.position).each
     shapes = [[(x.shape, str(x.dtype)) for x in jax.tree.leaves(t)] for t in (structure, now)]
     if shapes[0] != shapes[1]:
         raise ValueError(
@@ -218,9 +211,9 @@ def _check_given(folder: Folder, plan: Plan, potential: Potential) -> None:
         )
 
 
-def _newest(folder: Folder, plan: Plan) -> tuple[Chain, dict[str, Any]]:
+def _newest(folder: Folder, plan: Plan) -> tuple[Chains, dict[str, Any]]:
     """The newest checkpoint that is sound; a writer moves the others out of the way."""
-    shapes = read_structure(folder.path)["chains"]
+    shapes = chain_shapes(plan, read_structure(folder.path)["chains"])
     writes = folder.lock is not None
     checkpoints = Checkpoints(folder.path, write=writes)
     found, reasons, unsound = None, [], []
@@ -230,12 +223,14 @@ def _newest(folder: Folder, plan: Plan) -> tuple[Chain, dict[str, Any]]:
                 chains, notes = restored(checkpoints, step, plan, shapes)
                 if writes:
                     ends = notes["counts"], notes["rows"]
-                    together(lambda ends=ends: check_end(folder, *ends))
+                    raise_together(lambda ends=ends: check_end(folder, *ends))
             except (StoreError, OtherProcessError) as error:
                 reasons.append(str(error))
                 unsound.append(step)
                 warnings.warn(f"{folder.path}: {error}; trying an older one", stacklevel=5)
                 continue
+            if writes:
+                remember(plan, checkpoints, step)
             found = chains, notes
             break
     finally:
@@ -257,7 +252,7 @@ def _told(folder: Folder, notes: dict[str, Any], plan: Plan) -> bool:
     config, here = folder.config, versions()
     before = config["versions"]
     other = [f"{n} {before[n]} → {here.get(n)}" for n in before if here.get(n) != before[n]]
-    mesh = None if plan.mesh is None else dict(plan.mesh.shape)
+    mesh = None if plan.program.mesh is None else dict(plan.program.mesh.shape)
     for name, was, now in (
         ("device", config["device"], device_name()),
         ("mesh", config["mesh"], mesh),
@@ -273,10 +268,10 @@ def _told(folder: Folder, notes: dict[str, Any], plan: Plan) -> bool:
             stacklevel=4,
         )
     if jax.process_index() == 0:
-        again = max(0, min(folder.reached(), plan.intervals * plan.keep_every) - notes["steps"])
+        again = max(0, min(folder.reached(), plan.intervals * plan.every) - notes["steps"])
         print(
             f"tacthmc: {folder.path} goes on from step {notes['steps']} of"
-            f" {plan.intervals * plan.keep_every}; {again} steps are computed again",
+            f" {plan.intervals * plan.every}; {again} steps are computed again",
             file=sys.stderr,
         )
     return not other
@@ -314,23 +309,23 @@ def _loaded(folder: Folder, program: Any) -> Run:
     def known() -> tuple[list[Sampler], Potential]:
         with jax.enable_x64(config["x64"]):
             sampler, potential = program()
-            return unstacked(sampler, config["num_chains"], config["swept"]), potential
+            per_chain = config["sampler_per_chain"]
+            return unstacked(sampler, config["num_chains"], per_chain), potential
 
-    def state() -> Any:
+    def chains() -> Any:
         with jax.enable_x64(config["x64"]):
             sampler, potential = program()
-            return _newest(Folder.open(folder.path), _plan(folder, sampler, potential))[0].state
+            return _newest(Folder.open(folder.path), _plan(folder, sampler, potential))[0]
 
     failures = tuple(Failure.from_json(fields) for fields in status.get("failures", []))
     return Run(
         program=known,
         key=_key(config),
         record=stored_record(folder),
-        state=state,
+        chains=chains,
         failures=failures,
         num_steps=status["steps"],
-        num_warmup=config["num_warmup"],
-        keep_all=config["keep"] == "all",
+        keep=Keep(**config["keep"]),
         interrupted=not status["finished"] and not failures,
         seconds=status.get("seconds", 0.0),
         compile_seconds=status.get("compile_seconds", 0.0),

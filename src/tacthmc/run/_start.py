@@ -1,5 +1,6 @@
 """Where chains start, checked before anything is sampled."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -10,31 +11,46 @@ from jaxtyping import Array
 
 from tacthmc._positions import checked, leaf_names
 from tacthmc._typing import Position
-from tacthmc.potentials._base import Potential
+from tacthmc.potentials import Potential
 
 
-def chain_positions(
-    potential: Potential, init: Any, num_chains: int, per_chain: bool | None, fed: Any = None
-) -> Position:
+@dataclass(frozen=True)
+class PerChain:
+    """Says that an ``init`` has a leading axis of chains, where it could be read otherwise.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    >>> starts = PerChain(jnp.array([-1.0, 1.0]))              # two chains of one number each
+    >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), target, starts, 1_000, 2)
+    >>> run.draws.shape
+    (2, 18)
+    """
+
+    positions: Any
+
+
+def chain_positions(potential: Potential, init: Any, num_chains: int, fed: Any = None) -> Position:
     """One position per chain, from one for all or from a stack of them.
 
-    ``fed`` is a batch, for potentials that draw none by themselves.
+    Where both readings make sense, a vector is one position and a matrix a stack of vectors;
+    :class:`PerChain` says that it is a stack. ``fed`` is a batch, for potentials that draw none by
+    themselves.
     """
-    if potential.chains not in (None, num_chains):
+    if potential.traits.num_chains not in (None, num_chains):
         raise ValueError(
-            f"num_chains is {num_chains}, but the potential has numbers for {potential.chains}"
+            f"num_chains is {num_chains}, but the potential has numbers for"
+            f" {potential.traits.num_chains}"
         )
-    init = checked(init)
+    said = isinstance(init, PerChain)
+    init = checked(init.positions if isinstance(init, PerChain) else init)
     shapes = [leaf.shape for leaf in jax.tree.leaves(init)]
     stacked = all(shape and shape[0] == num_chains for shape in shapes)
-    if per_chain is None:
-        per_chain = stacked and _is_stack(potential, init, fed)
-    if per_chain and not stacked:
+    if said and not stacked:
         raise ValueError(
-            f"init_per_chain=True needs a leading axis of num_chains={num_chains} on every leaf"
-            f" of init; got shapes {shapes}"
+            f"PerChain needs a leading axis of num_chains={num_chains} on every leaf of init; got"
+            f" shapes {shapes}"
         )
-    if not per_chain:
+    if not said and not (stacked and _is_stack(potential, init, fed)):
         init = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), init)
     _evaluated(potential, jax.tree.map(lambda x: x[0], init), fed)
     return init
@@ -42,7 +58,7 @@ def chain_positions(
 
 def _evaluated(potential: Potential, position: Position, fed: Any) -> None:
     """Trace the potential once: wrong shapes and dtypes show here, as the user's own error."""
-    potential = potential.of_chain(0)
+    potential = potential.for_chain(0)
     eqx.filter_eval_shape(
         lambda p: potential.value_and_grad(p, potential.batch(jax.random.key(0), p, fed)), position
     )
@@ -72,7 +88,7 @@ def _first_estimates(
     potential: Potential, positions: Position, key: Array, fed: Any
 ) -> tuple[Any, Any]:
     def one(chain: Array, position: Position) -> tuple[Any, Any]:
-        own = potential.of_chain(chain)
+        own = potential.for_chain(chain)
         batch = own.batch(jax.random.fold_in(key, chain), position, fed)
         return own.value_and_grad(position, batch)
 

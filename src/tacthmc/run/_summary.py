@@ -9,7 +9,7 @@ from tacthmc._positions import dimension, scalar_names
 from tacthmc.diagnostics._arviz import arviz_is_there, ess, mean_ess, rhat
 from tacthmc.diagnostics._laws import Law
 from tacthmc.diagnostics._weights import influence, weighted_mean, weighted_rhat, weighted_sd
-from tacthmc.dynamics._langevin import Langevin
+from tacthmc.dynamics import ContinuousTempering, Langevin, ScheduledTempering, Tempering
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
@@ -42,8 +42,8 @@ class Summary:
     flatness: list[float]
     thermostats: list[Law]
     notes: list[str]
-    swept: bool = False
-    """Whether ξ is led (:class:`tacthmc.dynamics.Sweep`): then its histogram says nothing."""
+    scheduled: bool = False
+    """Whether ξ follows a schedule: then its histogram says nothing."""
     hottest: float | None = None
     """The temperature at ξ's walls, the least of the chains'; None where there is no ξ."""
 
@@ -60,13 +60,13 @@ class Summary:
             lines.append(f"… and {self.num_parameters - len(self.parameters)} more parameters")
         if self.expected_plateau_share is not None:
             shares = " ".join(f"{s:.3f}" for s in self.plateau_share)
-            why = "by its sweep" if self.swept else "if ξ is uniform"
+            why = "by its schedule" if self.scheduled else "if ξ is uniform"
             lines += [
                 "",
                 f"plateau share per chain: {shares} ({self.expected_plateau_share:.3f} {why})",
                 f"round trips of ξ per chain: {' '.join(map(str, self.round_trips))}",
             ]
-            if not self.swept:
+            if not self.scheduled:
                 flat = " ".join(f"{f:.3f}" for f in self.flatness)
                 lines.append(f"ξ's distance from uniform (total variation) per chain: {flat}")
         if self.thermostats:
@@ -85,23 +85,23 @@ class Summary:
         return "\n".join(lines)
 
 
-def summarise(run: "Run") -> Summary:
+def summarize(run: "Run") -> Summary:
     """Gather a run's numbers."""
     rows, total = _parameters(run)
-    expected, swept, hottest = None, False, None
+    expected, scheduled, hottest = None, False, None
     if run.tempered and run.program_is_known and isinstance(run.sampler, Langevin):
-        swept = run.sampler.sweep is not None
-        each = [run.tempered_sampler(chain) for chain in range(run.num_chains)]
-        expected = float(np.mean([_share(sampler) for sampler in each]))
-        hottest = min(float(one.coupling.hottest) for one in each if one.coupling is not None)
+        each = [run.tempering_of(chain) for chain in range(run.num_chains)]
+        scheduled = isinstance(each[0], ScheduledTempering)
+        expected = float(np.mean([share for one in each if (share := _share(one)) is not None]))
+        hottest = min(float(one.coupling.hottest) for one in each)
     notes = _notes(run, rows, hottest)
     if not arviz_is_there():
         notes.append("! ESS and R-hat need ArviZ: pip install arviz")
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
-    weighted = " of all temperatures, weighted" if run.keep_all else ""
+    weighted = " of all temperatures, weighted" if run.keep.all_temperatures else ""
     return Summary(
         title=(
-            f"{run.num_chains} chains × {run.num_steps} steps ({run.num_warmup} warm-up),"
+            f"{run.num_chains} chains × {run.num_steps} steps ({run.keep.after} not kept),"
             f" {run.num_draws} draws a chain{weighted}, {run.seconds:.1f} s (and"
             f" {run.compile_seconds:.1f} s compiling), {rate:,.0f} chain-steps/s"
         ),
@@ -110,20 +110,21 @@ def summarise(run: "Run") -> Summary:
         plateau_share=[float(x) for x in run.plateau_share],
         expected_plateau_share=expected,
         round_trips=[int(x) for x in run.round_trips],
-        flatness=[float(x) for x in run.flatness] if expected is not None and not swept else [],
+        flatness=[float(x) for x in run.flatness] if expected is not None and not scheduled else [],
         thermostats=run.thermostats,
         notes=notes,
-        swept=swept,
+        scheduled=scheduled,
         hottest=hottest,
     )
 
 
-def _share(sampler: Langevin) -> float:
-    """Of the steps that are at unit temperature, if ξ is uniform in its well or led."""
-    if sampler.sweep is not None:
-        return float(sampler.sweep.rest)
-    assert sampler.coupling is not None
-    return float(sampler.coupling.efficiency * sampler.keep_within)
+def _share(tempering: Tempering) -> float | None:
+    """Of the steps that are at unit temperature, as far as that is known beforehand."""
+    if isinstance(tempering, ScheduledTempering):
+        return float(tempering.rest)
+    if isinstance(tempering, ContinuousTempering):
+        return float(tempering.coupling.efficiency * tempering.keep_within)
+    return None
 
 
 def _parameters(run: "Run") -> tuple[list[Parameter], int]:
@@ -133,7 +134,7 @@ def _parameters(run: "Run") -> tuple[list[Parameter], int]:
 
 def parameters(run: "Run", scalars: list[tuple[int, tuple[int, ...], str]]) -> list[Parameter]:
     """A row for each of these scalars."""
-    weights = np.exp(run.log_weights) if run.keep_all else None
+    weights = np.exp(run.log_weights) if run.keep.all_temperatures else None
     there = arviz_is_there()
     return [
         _parameter(name, np.asarray(run.draws_of(leaf, index), float), weights, there)

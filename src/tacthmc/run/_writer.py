@@ -4,15 +4,14 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 
 from tacthmc._positions import leaf_names
-from tacthmc.compiler._hosts import together
-from tacthmc.compiler._mesh import local_chains, local_rows, on_every_host
-from tacthmc.run._chains import pack_chains
-from tacthmc.run._chunk import Chain, Filled, Kept
+from tacthmc.compiler._hosts import raise_together
+from tacthmc.compiler._mesh import local_chains, on_every_host
+from tacthmc.run._interval import Kept
 from tacthmc.run._plan import Plan
-from tacthmc.run._record import STATISTICS, columns_of
+from tacthmc.run._program import Chains, Chunk
+from tacthmc.run._record import STATISTICS
 from tacthmc.store._arrays import ArraySpec, tensorstore
 from tacthmc.store._checkpoint import Checkpoints
 from tacthmc.store._errors import writing
@@ -22,16 +21,16 @@ from tacthmc.store._folder import RECTANGLES, Folder
 BUFFER_BYTES = 1 << 26
 
 
-def bias_leaves(chains: Chain) -> dict[str, Any]:
+def bias_leaves(chains: Chains) -> dict[str, Any]:
     """The bias's tables by name, each (chain, …)."""
-    tempering = getattr(chains.state, "tempering", None)
+    tempering = getattr(chains.each.state, "tempering", None)
     if tempering is None:
         return {}
     bias = tempering.bias
     return dict(zip(leaf_names(bias), jax.tree.leaves(bias), strict=True))
 
 
-def array_specs(filled: Filled, chains: Chain, num_chains: int, shards: int) -> list[ArraySpec]:
+def array_specs(chunk: Chunk, chains: Chains, num_chains: int, shards: int) -> list[ArraySpec]:
     """All arrays of a store, from the shapes of a chunk and of the chains' state."""
     per_shard = num_chains // shards
     specs = [
@@ -55,15 +54,15 @@ def array_specs(filled: Filled, chains: Chain, num_chains: int, shards: int) -> 
                 )
             )
 
-    add("posterior", filled.kept.position)
-    add("model_state", filled.kept.model)
-    rows = {n: v for n, v in filled.rows._asdict().items() if v is not None}
+    add("posterior", chunk.kept.position)
+    add("model_state", chunk.kept.model)
+    rows = {n: v for n, v in chunk.rows._asdict().items() if v is not None}
     if "temperature" in rows:
         rows["lambda"] = rows["temperature"]
     stats = {n: rows[n] for n in STATISTICS if n in rows}
     specs += [
         ArraySpec("sample_stats", name, (), str(energy.dtype), num_chains, per_shard, "draw")
-        for name, energy in filled.kept.energies.items()
+        for name, energy in chunk.kept.energies.items()
     ]
     for group, columns, grows in (("sample_stats", stats, "draw"), ("trace", rows, "row")):
         specs += [
@@ -91,10 +90,10 @@ class StoreWriter:
         """
         notes = notes or {}
         self.folder, self.checkpoints = folder, Checkpoints(folder.path)
-        self._plan, self._mesh = plan, plan.mesh
-        self._num_steps = plan.intervals * plan.keep_every
+        self._plan, self._mesh = plan, plan.program.mesh
+        self._num_steps = plan.intervals * plan.every
         self._num_chains = folder.config["num_chains"]
-        self._mine = local_chains(plan.mesh, self._num_chains)
+        self._mine = local_chains(self._mesh, self._num_chains)
         self.counts = np.array(notes.get("counts", [0] * self._num_chains), int)
         self.rows = int(notes.get("rows", 0))
         self._written, self._rows_written = self.counts.copy(), self.rows
@@ -114,7 +113,14 @@ class StoreWriter:
         self.rows += columns["keep"].shape[1]
         self.buffered += sum(x.nbytes for x in jax.tree.leaves((columns, kept)))
 
-    def commit(self, steps: int, chains: Chain, notes: dict[str, Any], finished: bool) -> None:
+    def commit(
+        self,
+        steps: int,
+        chains: Chains,
+        notes: dict[str, Any],
+        finished: bool,
+        memory: dict[str, Any] | None = None,
+    ) -> None:
         """Write all rows, show them, begin a checkpoint."""
         bias = on_every_host(self._mesh, bias_leaves(chains))
 
@@ -122,19 +128,18 @@ class StoreWriter:
             with writing(self.folder.path, f"writing draws (up to step {steps})"):
                 self._flush(bias, steps, notes["seconds"])
 
-        together(write)
+        raise_together(write)
         self._commits += 1
-        together(lambda: self._publish(steps, notes, finished))
-        words, fingerprint = pack_chains(self._plan.potential, chains, self._plan.spmd)
+        raise_together(lambda: self._publish(steps, notes, finished))
+        words = self._plan.program.pack(chains)
         notes = {
             **notes,
-            "fingerprint": int(fingerprint),
             "counts": self.counts.tolist(),
             "rows": self.rows,
             "commits": self._commits,
             "steps": steps,
         }
-        self.checkpoints.save(steps, words, notes)
+        self.checkpoints.save(steps, words, notes, memory)
 
     def _publish(self, steps: int, notes: dict[str, Any], finished: bool) -> None:
         if jax.process_index() != 0:
@@ -220,24 +225,3 @@ def check_end(folder: Folder, counts: list[int], rows: int) -> None:
             for chain, count in enumerate(counts):
                 if count:
                     folder.read(path, np.s_[chain, count - 1])
-
-
-def take(filled: Filled, count: int, mesh: Mesh | None, stored: bool) -> tuple[Any, list[Kept]]:
-    """A chunk on the host: columns of all chains, draws chain by chain.
-
-    With a store each process takes its own chains' draws, without one it takes all.
-    """
-    rows = jax.tree.map(lambda x: np.asarray(x)[:, :count], filled.rows)
-    columns = columns_of(rows)
-    counts = columns["keep"].sum(axis=1)
-    if stored:
-        kept, chains = local_rows(filled.kept, mesh), local_chains(mesh, len(counts))
-    else:
-        kept = jax.tree.map(np.asarray, on_every_host(mesh, filled.kept))
-        chains = np.arange(len(counts))
-    # Copies: a view would keep the whole chunk alive.
-    parts = [
-        jax.tree.map(lambda x, p=place, c=chain: x[p, : counts[c]].copy(), kept)
-        for place, chain in enumerate(chains)
-    ]
-    return columns, parts

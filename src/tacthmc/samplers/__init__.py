@@ -11,8 +11,8 @@ from tacthmc.samplers._sgld import psgld as psgld
 from tacthmc.samplers._sgld import sgld as sgld
 from tacthmc.samplers._sgnht import sgnht as sgnht
 from tacthmc.samplers._sgnht import without_tempering as without_tempering
+from tacthmc.samplers._tact import per_datum as per_datum
 from tacthmc.samplers._tact import tact as tact
 from tacthmc.samplers._tact import tact_from_tuple as tact_from_tuple
-from tacthmc.samplers._tact import tact_per_datum as tact_per_datum
 from tacthmc.samplers._tact import without_thermostat as without_thermostat
 from tacthmc.samplers._untuned import Untuned as Untuned

@@ -9,11 +9,8 @@ from jaxtyping import Array
 
 from tacthmc import _checks as checks
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate
-from tacthmc.dynamics._integrator import StepNoise
-from tacthmc.dynamics._langevin import Langevin
-from tacthmc.dynamics._sampler import Sampler
-from tacthmc.dynamics._state import Info, State
-from tacthmc.potentials._base import Potential
+from tacthmc.dynamics import Info, Langevin, Sampler, State, StepNoise
+from tacthmc.potentials import Potential
 from tacthmc.samplers._sghmc import sghmc
 
 
@@ -43,14 +40,11 @@ class Cyclical(Sampler):
     inner: Langevin
     cycle_steps: Number
     explore_steps: Number
-    keep_every: int = eqx.field(static=True)
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> State:
-        """SGHMC's."""
         return self.inner.init(key, position, model)
 
     def noise(self, key: PRNGKey, position: Position) -> StepNoise:
-        """SGHMC's."""
         return self.inner.noise(key, position)
 
     def advance(
@@ -63,7 +57,7 @@ class Cyclical(Sampler):
         sampling = state.step % whole >= first
         theta = jax.tree.map(lambda n: jnp.where(sampling, n, 0), noise.theta)
         state, info = self.inner.advance(noise._replace(theta=theta), state, potential, batch)
-        return state, info._replace(at_unit_temperature=sampling, keep=info.keep & sampling)
+        return state, info._replace(at_unit_temperature=sampling)
 
 
 def cyclical(
@@ -74,7 +68,6 @@ def cyclical(
     noise: Rate = 0.1,
     noise_estimate: Any = None,
     mass: Any = 1.0,
-    keep_every: int = 50,
 ) -> Cyclical:
     r"""Cyclical SGHMC (Zhang et al. 2020): large steps find a mode, small ones sample it.
 
@@ -94,8 +87,9 @@ def cyclical(
     temperature zero. The weights of modes come right only in the limit where every cycle
     mixes over all of them, and then no cycles are needed.
 
-    ``run.plateau_share`` is the share of steps that sample. Keep only those: ``keep="all"`` would
-    take the others for draws.
+    ``run.plateau_share`` is the share of steps that sample. Keep only those:
+    ``Keep(temperatures="all")`` would take the others for draws. A cycle that samples for fewer
+    steps than ``Keep(every=…)`` may leave no draw.
 
     Args:
         step_size: η0, the largest step size, in full-data units.
@@ -104,7 +98,6 @@ def cyclical(
         noise: c, the level of injected noise and the friction per step.
         noise_estimate: v̂, as in :func:`tacthmc.sghmc`.
         mass: as in :func:`tacthmc.tact`.
-        keep_every: keep every so many steps of those that sample.
 
     Reference: R. Zhang, C. Li, J. Zhang, C. Chen, A. G. Wilson. *Cyclical stochastic gradient MCMC
     for Bayesian deep learning.* ICLR 2020.
@@ -124,25 +117,16 @@ def cyclical(
         )
     checks.positive("step_size", step_size)
     checks.whole("cycle_steps", cycle_steps, 1)
-    checks.whole("keep_every", keep_every, 1)
     if not 0 <= explore < 1:
         raise ValueError(f"explore must be in [0, 1); got {explore!r}")
     explore_steps = round(explore * cycle_steps)
-    sampling = cycle_steps - explore_steps
-    if keep_every > sampling:
-        raise ValueError(
-            f"keep_every must be at most the {sampling} steps that sample in each cycle,"
-            f" cycle_steps·(1 − explore), or cycles would leave no draw; got {keep_every}"
-        )
     return Cyclical(
         inner=sghmc(
             CosineCycles(step_size, cycle_steps),
             friction=noise,
             noise_estimate=noise_estimate,
             mass=mass,
-            keep_every=keep_every,
         ),
         cycle_steps=cycle_steps,
         explore_steps=explore_steps,
-        keep_every=keep_every,
     )

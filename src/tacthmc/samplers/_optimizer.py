@@ -1,4 +1,4 @@
-"""Optimisers as runs with the same driver: baselines, and starts for chains."""
+"""Optimizers as runs with the same driver: baselines, and starts for chains."""
 
 import functools
 from typing import Any
@@ -10,12 +10,10 @@ import optax
 from jaxtyping import Array, Int
 
 from tacthmc import _checks as checks
-from tacthmc._positions import checked, scalar_dtype
+from tacthmc._positions import checked, rate_at, scalar_dtype
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate
-from tacthmc.dynamics._rates import rate_at
-from tacthmc.dynamics._sampler import Sampler
-from tacthmc.dynamics._state import Info
-from tacthmc.potentials._base import Potential
+from tacthmc.dynamics import Info, Sampler
+from tacthmc.potentials import Potential, forces
 
 
 class OptimizerState(eqx.Module):
@@ -33,7 +31,6 @@ class Optimizer(Sampler):
     transform: optax.GradientTransformation
     learning_rate: Rate
     num_data: Number
-    keep_every: int = eqx.field(static=True)
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> OptimizerState:
         """θ as given; the key is not used."""
@@ -41,7 +38,6 @@ class Optimizer(Sampler):
         return OptimizerState(position, self.transform.init(position), jnp.zeros((), int), model)
 
     def noise(self, key: PRNGKey, position: Position) -> tuple[()]:
-        """None."""
         return ()
 
     def advance(
@@ -49,7 +45,8 @@ class Optimizer(Sampler):
     ) -> tuple[OptimizerState, Info]:
         """θ ← θ − lr·transform(∇Ũ/N)."""
         dtype = scalar_dtype(state.position)
-        energy, gradient, model = potential.evaluate(state.position, batch, state.model)
+        found = forces(potential, state.position, batch, state.model)
+        energy, gradient, model = found.energy, found.gradient, found.model
         count = jnp.asarray(self.num_data)
         mean = jax.tree.map(lambda g: g / count.astype(g.dtype), gradient)
         # Optax relies on JAX's ordinary promotion, also where a caller has made it strict.
@@ -62,8 +59,7 @@ class Optimizer(Sampler):
 
         position = jax.tree.map(moved, state.position, updates)
         step = state.step + 1
-        due = step % self.keep_every == 0
-        info = Info(energy.astype(dtype), at_unit_temperature=jnp.asarray(True), keep=due)
+        info = Info(energy.astype(dtype), at_unit_temperature=jnp.asarray(True))
         return OptimizerState(position, inner, step, model), info
 
 
@@ -72,7 +68,6 @@ def optimizer(
     learning_rate: Rate = -1.0,
     *,
     num_data: Number = 1,
-    keep_every: int = 50,
 ) -> Optimizer:
     """Run an Optax transformation with the same driver as the samplers.
 
@@ -80,7 +75,7 @@ def optimizer(
     (``optax.adamw(1e-3)``) is used as it is; for a bare direction (``optax.scale_by_adam()``)
     give a ``learning_rate``, which then is traced like every sampler's step size.
 
-    Draws are iterates, not samples: one per ``keep_every`` steps.
+    Draws are iterates, not samples.
 
     >>> import jax, jax.numpy as jnp, optax, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum((x - 3.0) ** 2))
@@ -90,12 +85,9 @@ def optimizer(
     True
     """
     checks.positive("num_data", num_data)
-    checks.whole("keep_every", keep_every, 1)
     if not callable(getattr(transform, "update", None)):
         raise TypeError(f"transform must be an Optax GradientTransformation; got {transform!r}")
-    return Optimizer(
-        transform=transform, learning_rate=learning_rate, num_data=num_data, keep_every=keep_every
-    )
+    return Optimizer(transform=transform, learning_rate=learning_rate, num_data=num_data)
 
 
 # One object for equal settings, so that a second run finds the first one's compiled program.
@@ -126,22 +118,18 @@ def _momentum_direction(momentum: Number) -> optax.GradientTransformation:
     return optax.GradientTransformation(_still, HeavyBall(momentum))
 
 
-def adam(learning_rate: Rate = 1e-3, *, num_data: Number = 1, keep_every: int = 50) -> Optimizer:
+def adam(learning_rate: Rate = 1e-3, *, num_data: Number = 1) -> Optimizer:
     """Adam on the mean loss, with Optax's defaults.
 
     >>> adam(1e-3, num_data=50_000).learning_rate
     0.001
     """
     checks.positive("learning_rate", learning_rate)
-    return optimizer(_adam_direction(), learning_rate, num_data=num_data, keep_every=keep_every)
+    return optimizer(_adam_direction(), learning_rate, num_data=num_data)
 
 
 def momentum_sgd(
-    learning_rate: Rate = 1e-3,
-    momentum: Number = 0.9,
-    *,
-    num_data: Number = 1,
-    keep_every: int = 50,
+    learning_rate: Rate = 1e-3, momentum: Number = 0.9, *, num_data: Number = 1
 ) -> Optimizer:
     """SGD with momentum on the mean loss.
 
@@ -150,6 +138,4 @@ def momentum_sgd(
     """
     checks.positive("learning_rate", learning_rate)
     checks.non_negative("momentum", momentum)
-    return optimizer(
-        _momentum_direction(momentum), learning_rate, num_data=num_data, keep_every=keep_every
-    )
+    return optimizer(_momentum_direction(momentum), learning_rate, num_data=num_data)

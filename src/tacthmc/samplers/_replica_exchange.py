@@ -11,19 +11,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from tacthmc import _checks as checks
-from tacthmc._positions import checked, scalar_dtype
+from tacthmc._positions import checked, rate_at, scalar_dtype
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate
 from tacthmc.compiler._random import normals
-from tacthmc.dynamics._integrator import StepNoise
-from tacthmc.dynamics._langevin import Langevin
-from tacthmc.dynamics._rates import rate_at
-from tacthmc.dynamics._sampler import Sampler
-from tacthmc.dynamics._state import Info, State
-from tacthmc.dynamics._thermostat import NoThermostat
-from tacthmc.potentials._base import Potential, at_temperature
+from tacthmc.dynamics import Info, Langevin, NoThermostat, Sampler, State, StepNoise
+from tacthmc.potentials import Potential, at_temperature
 
 LADDER = (1.0, 9.0 ** (1 / 3), 9.0 ** (2 / 3), 9.0)
-"""A geometric ladder: neighbours' energies overlap alike all the way up."""
+"""A geometric ladder: neighbors' energies overlap alike all the way up."""
 
 MEMORY = 10_000
 """Estimates that the measured variance is a mean of: all at first, about the last so many later."""
@@ -51,7 +46,7 @@ class ReplicaState(eqx.Module):
     rung: Int[Array, " k"]
     """Where each replica stands: 0 is the coldest."""
     tried: Int[Array, " p"]
-    """Swaps tried of each pair of neighbouring rungs."""
+    """Swaps tried of each pair of neighboring rungs."""
     accepted: Int[Array, " p"]
     measured: Measured | None
     step: Int[Array, ""]
@@ -86,8 +81,7 @@ class ReplicaExchange(Sampler):
     temperatures: tuple[Number, ...]
     swap_every: Number
     energy_noise: tuple[Number, ...] | None
-    """The variance for each pair of neighbours; None where it is measured."""
-    keep_every: int = eqx.field(static=True)
+    """The variance for each pair of neighbors; None where it is measured."""
 
     @property
     def gradients_per_step(self) -> int:
@@ -122,13 +116,15 @@ class ReplicaExchange(Sampler):
         count = len(self.temperatures)
         like = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), position)
         theta, extra = normals(key, like, extra=2 * (count - 1))
-        return ReplicaNoise(StepNoise(theta, None, None, None), extra.reshape(2, count - 1))
+        return ReplicaNoise(
+            StepNoise(theta, jnp.zeros((count, 0)), None), extra.reshape(2, count - 1)
+        )
 
     def advance(
         self, noise: ReplicaNoise, state: ReplicaState, potential: Potential, batch: Batch
     ) -> tuple[ReplicaState, Info]:
         """A step of every replica on the same batch, then swaps where they are due."""
-        if potential.is_split:
+        if potential.traits.is_split:
             raise ValueError(
                 "replica exchange heats the whole energy: give it the potential without"
                 " temper_likelihood or temper_block"
@@ -164,7 +160,7 @@ class ReplicaExchange(Sampler):
         info = Info(
             energy=energies[cold],
             at_unit_temperature=rung[0] == 0,
-            keep=after.step % self.keep_every == 0,
+            is_draw=jnp.asarray(True),
             # Of all replicas: one that is not finite shows, whichever it is.
             kinetic_temperature=_mean(each.kinetic_temperature),
             thermostat=_mean(each.thermostat),
@@ -173,7 +169,7 @@ class ReplicaExchange(Sampler):
         return after, info
 
     def swap_rates(self, state: ReplicaState) -> Float[Array, "*c p"]:
-        """The share of swaps that was accepted, for each pair of neighbouring rungs.
+        """The share of swaps that was accepted, for each pair of neighboring rungs.
 
         >>> import jax, jax.numpy as jnp, tacthmc
         >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -200,7 +196,6 @@ class ReplicaExchange(Sampler):
             thermostat=NoThermostat(),
             noise_estimate=known,
             mass=self.mass,
-            keep_every=self.keep_every,
         )
 
     def _pairs_due(self, step: Array) -> Bool[Array, " p"]:
@@ -213,7 +208,7 @@ class ReplicaExchange(Sampler):
     def _log_odds(
         self, energies: Array, ladder: Array, measured: Measured | None
     ) -> Float[Array, " p"]:
-        """δ(Ũ_i − Ũ_j) − δ²v/2, δ = 1/T_i − 1/T_j, of neighbouring rungs."""
+        """δ(Ũ_i − Ũ_j) − δ²v/2, δ = 1/T_i − 1/T_j, of neighboring rungs."""
         delta = 1 / ladder[:-1] - 1 / ladder[1:]
         if self.energy_noise is not None:
             variance = jnp.stack([jnp.asarray(v).astype(ladder.dtype) for v in self.energy_noise])
@@ -272,14 +267,13 @@ def replica_exchange(
     noise_estimate: Any = None,
     energy_noise: Number | Sequence[Number] | Literal["measured"] = 0.0,
     mass: Any = 1.0,
-    keep_every: int = 50,
 ) -> ReplicaExchange:
-    r"""Replica-exchange SGHMC (Deng et al. 2020): several temperatures, neighbours trade places.
+    r"""Replica-exchange SGHMC (Deng et al. 2020): several temperatures, neighbors trade places.
 
     .. math::
         d\theta_k = r_k, \qquad dr_k = \eta\tilde f(\theta_k) - c\,r_k + N(0, 2c\eta T_k)
 
-    and every ``swap_every`` steps replicas on neighbouring rungs i, j = i + 1 (even i in one
+    and every ``swap_every`` steps replicas on neighboring rungs i, j = i + 1 (even i in one
     round, odd i in the next) trade temperatures with probability
 
     .. math::
@@ -322,12 +316,11 @@ def replica_exchange(
         swap_every: steps from one round of swaps to the next.
         noise: c, the level of injected noise and the friction per step.
         noise_estimate: v̂, as in :func:`tacthmc.sghmc`.
-        energy_noise: v, one number or one for each pair of neighbours; or "measured": a running
+        energy_noise: v, one number or one for each pair of neighbors; or "measured": a running
             mean of the squared second differences of Ũ_i − Ũ_j in time over 6. That counts what is
             new in each batch, and of θ's motion only what is not steady over three steps, which
             makes v a little too large at a large η and T, never too small.
         mass: as in :func:`tacthmc.tact`.
-        keep_every: keep the coldest replica every so many steps.
 
     References: W. Deng, Q. Feng, L. Gao, F. Liang, G. Lin. *Non-convex learning via replica
     exchange stochastic gradient MCMC.* ICML 2020. D. Ceperley, M. Dewing. *The penalty method for
@@ -351,7 +344,6 @@ def replica_exchange(
     for leaf in jax.tree.leaves(noise_estimate):
         checks.non_negative("noise_estimate", leaf)
     checks.whole("swap_every", swap_every, 1)
-    checks.whole("keep_every", keep_every, 1)
     ladder = _checked_ladder(temperatures)
     return ReplicaExchange(
         step_size=step_size,
@@ -361,7 +353,6 @@ def replica_exchange(
         temperatures=ladder,
         swap_every=swap_every,
         energy_noise=_checked_energy_noise(energy_noise, len(ladder) - 1, swap_every),
-        keep_every=keep_every,
     )
 
 
@@ -383,7 +374,7 @@ def _checked_ladder(temperatures: Any) -> tuple[Number, ...]:
 
 
 def _checked_energy_noise(given: Any, pairs: int, swap_every: int) -> tuple[Number, ...] | None:
-    expected = f'a number >= 0, {pairs} of them (one for each pair of neighbours), or "measured"'
+    expected = f'a number >= 0, {pairs} of them (one for each pair of neighbors), or "measured"'
     if isinstance(given, str):
         if given != "measured":
             raise ValueError(f"energy_noise must be {expected}; got {given!r}")

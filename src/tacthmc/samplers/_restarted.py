@@ -11,10 +11,8 @@ from jaxtyping import Array, Int
 from tacthmc import _checks as checks
 from tacthmc._positions import checked
 from tacthmc._typing import Batch, Number, Position, PRNGKey
-from tacthmc.dynamics._langevin import Langevin
-from tacthmc.dynamics._sampler import Sampler
-from tacthmc.dynamics._state import Info
-from tacthmc.potentials._base import Potential
+from tacthmc.dynamics import Info, Langevin, Sampler
+from tacthmc.potentials import Potential
 
 
 class RestartedState(eqx.Module):
@@ -48,7 +46,6 @@ class Restarted(Sampler):
     start: Callable[[PRNGKey], Any]
     every: Number
     burn: Number
-    keep_every: int = eqx.field(static=True)
 
     @property
     def gradients_per_step(self) -> int:
@@ -67,13 +64,8 @@ class Restarted(Sampler):
             )
         return RestartedState(self.sampler.init(key, position, model), jnp.zeros((), int))
 
-    def drawn(self, state: RestartedState) -> Position:
-        """The sampler's own."""
-        return self.sampler.drawn(state.inner)
-
-    def unit_position(self, state: RestartedState) -> Position:
-        """The sampler's own."""
-        return self.sampler.unit_position(state.inner)
+    def position(self, state: RestartedState) -> Position:
+        return self.sampler.position(state.inner)
 
     def noise(self, key: PRNGKey, position: Position) -> RestartedNoise:
         """The sampler's own, and the key."""
@@ -92,9 +84,9 @@ class Restarted(Sampler):
         )
         inner, info = self.sampler.advance(noise.inner, inner, potential, batch)
         settled = since >= burn
-        info = info._replace(
-            at_unit_temperature=info.at_unit_temperature & settled, keep=info.keep & settled
-        )
+        info = info._replace(at_unit_temperature=info.at_unit_temperature & settled)
+        if info.is_draw is not None:
+            info = info._replace(is_draw=info.is_draw & settled)
         return RestartedState(inner, state.step + 1), info
 
     def _afresh(self, key: PRNGKey, state: RestartedState, potential: Potential) -> Any:
@@ -123,12 +115,12 @@ def restarted(
     have the weights of the basins under ``start``, not those of the modes. Within a mode they
     follow the sampler's own invariant density, as ``burn`` grows long against its mixing there.
 
-    ``run.plateau_share`` is the share of steps past the burn-in. Keep only those: ``keep="all"``
-    would take the others for draws.
+    ``run.plateau_share`` is the share of steps past the burn-in. Keep only those:
+    ``Keep(temperatures="all")`` would take the others for draws.
 
     Args:
         sampler: one without a tempering variable, whose bias a restart would forget.
-        every: E, steps from one restart to the next; a multiple of the sampler's ``keep_every``.
+        every: E, steps from one restart to the next.
         start: a function of a key that draws a position like ``init``, with which the first
             stretch begins.
         burn: steps after each restart that are not kept; half of ``every`` by default.
@@ -142,17 +134,12 @@ def restarted(
     True
     """
     checks.instance("sampler", sampler, Sampler, "one of the package's samplers")
-    if isinstance(sampler, Langevin) and sampler.coupling is not None:
+    if isinstance(sampler, Langevin) and sampler.tempering is not None:
         raise ValueError(
             "sampler must be one without a tempering variable, such as sgnht: each restart would"
-            " forget the bias that ξ has learnt; got one with a coupling"
+            " forget the bias that ξ has learned; got one with a coupling"
         )
     checks.whole("every", every, 1)
-    if every % sampler.keep_every:
-        raise ValueError(
-            f"every must be a multiple of the sampler's keep_every = {sampler.keep_every}; got"
-            f" {every}"
-        )
     burn = every // 2 if burn is None else burn
     checks.whole("burn", burn, 0)
     if burn >= every:
@@ -161,6 +148,4 @@ def restarted(
         )
     if not callable(start):
         raise TypeError(f"start must be a function of a key that draws a position; got {start!r}")
-    return Restarted(
-        sampler=sampler, start=start, every=every, burn=burn, keep_every=sampler.keep_every
-    )
+    return Restarted(sampler=sampler, start=start, every=every, burn=burn)

@@ -3,9 +3,7 @@ r"""Stochastic gradient Hamiltonian Monte Carlo."""
 from typing import Any
 
 from tacthmc._typing import Number, Rate
-from tacthmc.dynamics._integrator import Integrator
-from tacthmc.dynamics._langevin import Langevin, Refresh
-from tacthmc.dynamics._thermostat import NoThermostat
+from tacthmc.dynamics import Integrator, Langevin, NoThermostat, Refresh
 
 
 def sghmc(
@@ -16,7 +14,6 @@ def sghmc(
     mass: Any = 1.0,
     integrator: Integrator | None = None,
     bath_temperature: Number = 1.0,
-    keep_every: int = 50,
     refresh: Refresh | None = None,
 ) -> Langevin:
     r"""SGHMC (Chen et al. 2014): Langevin dynamics with momentum and constant friction.
@@ -36,8 +33,7 @@ def sghmc(
         mass: as in :func:`tacthmc.tact`.
         integrator: Splitting() by default, or Euler().
         bath_temperature: as in :func:`tacthmc.tact`.
-        keep_every: keep every so many steps.
-        refresh: which momenta are redrawn then; none by default.
+        refresh: when momenta are drawn afresh; never by default.
 
     Reference: T. Chen, E. Fox, C. Guestrin. *Stochastic gradient Hamiltonian Monte Carlo.*
     ICML 2014.
@@ -57,6 +53,5 @@ def sghmc(
         mass=mass,
         integrator=integrator,
         bath_temperature=bath_temperature,
-        keep_every=keep_every,
         refresh=refresh,
     )

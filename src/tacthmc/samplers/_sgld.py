@@ -8,13 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from tacthmc import _checks as checks
-from tacthmc._positions import checked, scalar_dtype
+from tacthmc._positions import checked, rate_at, scalar_dtype
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate
 from tacthmc.compiler._random import normals
-from tacthmc.dynamics._rates import rate_at
-from tacthmc.dynamics._sampler import Sampler
-from tacthmc.dynamics._state import Info
-from tacthmc.potentials._base import Potential
+from tacthmc.dynamics import Info, Sampler
+from tacthmc.potentials import Potential, forces
 
 
 class SGLDState(eqx.Module):
@@ -32,7 +30,6 @@ class SGLD(Sampler):
     step_size: Rate
     decay: Number | None
     floor: Number
-    keep_every: int = eqx.field(static=True)
     adapt_steps: int | None = eqx.field(static=True)
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> SGLDState:
@@ -42,7 +39,6 @@ class SGLD(Sampler):
         return SGLDState(position, squares, jnp.zeros((), int), model)
 
     def noise(self, key: PRNGKey, position: Position) -> Position:
-        """Standard normals."""
         return normals(key, position)[0]
 
     def advance(
@@ -51,7 +47,8 @@ class SGLD(Sampler):
         """θ ← θ − ε·G·∇Ũ + N(0, 2ε·G), with G = 1 if plain."""
         dtype = scalar_dtype(state.position)
         size = rate_at(self.step_size, state.step, dtype)
-        energy, gradient, model = potential.evaluate(state.position, batch, state.model)
+        found = forces(potential, state.position, batch, state.model)
+        energy, gradient, model = found.energy, found.gradient, found.model
         squares = self._squares(state, gradient)
 
         def moved(x: Array, g: Array, n: Array, scale: Array) -> Array:
@@ -61,8 +58,7 @@ class SGLD(Sampler):
         scales = self._scales(gradient, squares, state.step)
         position = jax.tree.map(moved, state.position, gradient, noise, scales)
         step = state.step + 1
-        due = step % self.keep_every == 0
-        info = Info(energy.astype(dtype), at_unit_temperature=jnp.asarray(True), keep=due)
+        info = Info(energy.astype(dtype), at_unit_temperature=jnp.asarray(True))
         return SGLDState(position, squares, step, model), info
 
     def _squares(self, state: SGLDState, gradient: Position) -> Position | None:
@@ -93,7 +89,7 @@ class SGLD(Sampler):
         return jax.tree.map(scale, squares)
 
 
-def sgld(step_size: Rate, *, keep_every: int = 50) -> SGLD:
+def sgld(step_size: Rate) -> SGLD:
     r"""SGLD (Welling and Teh 2011): the overdamped limit.
 
     .. math:: \theta \leftarrow \theta - \eta\nabla\tilde U + N(0, 2\eta)
@@ -113,8 +109,7 @@ def sgld(step_size: Rate, *, keep_every: int = 50) -> SGLD:
     True
     """
     checks.positive("step_size", step_size)
-    checks.whole("keep_every", keep_every, 1)
-    return SGLD(step_size=step_size, decay=None, floor=0.0, keep_every=keep_every, adapt_steps=None)
+    return SGLD(step_size=step_size, decay=None, floor=0.0, adapt_steps=None)
 
 
 def psgld(
@@ -123,7 +118,6 @@ def psgld(
     decay: Number = 0.99,
     floor: Number = 1e-5,
     adapt_steps: int | None = 1000,
-    keep_every: int = 50,
 ) -> SGLD:
     r"""Preconditioned SGLD (Li et al. 2016) with the RMSprop preconditioner.
 
@@ -148,13 +142,6 @@ def psgld(
     checks.positive("step_size", step_size)
     checks.within("decay", decay, 0.0, 1.0 - 1e-6)
     checks.positive("floor", floor)
-    checks.whole("keep_every", keep_every, 1)
     if adapt_steps is not None:
         checks.whole("adapt_steps", adapt_steps, 1)
-    return SGLD(
-        step_size=step_size,
-        decay=decay,
-        floor=floor,
-        keep_every=keep_every,
-        adapt_steps=adapt_steps,
-    )
+    return SGLD(step_size=step_size, decay=decay, floor=floor, adapt_steps=adapt_steps)

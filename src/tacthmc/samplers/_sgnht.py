@@ -3,10 +3,7 @@ r"""Stochastic gradient Nosé-Hoover thermostat."""
 from typing import Any
 
 from tacthmc._typing import Number, Rate
-from tacthmc.dynamics._integrator import Integrator
-from tacthmc.dynamics._langevin import Langevin, Refresh
-from tacthmc.dynamics._linear_map import Frame
-from tacthmc.dynamics._thermostat import Thermostat
+from tacthmc.dynamics import Coordinates, Integrator, Langevin, Refresh, Thermostat
 
 
 def sgnht(
@@ -17,9 +14,8 @@ def sgnht(
     mass: Any = 1.0,
     integrator: Integrator | None = None,
     bath_temperature: Number = 1.0,
-    keep_every: int = 50,
     refresh: Refresh | None = None,
-    frame: Frame | None = None,
+    coordinates: Coordinates | None = None,
 ) -> Langevin:
     r"""SGNHT (Ding et al. 2014): TACT-HMC without tempering, the paper's other ablation.
 
@@ -47,16 +43,10 @@ def sgnht(
         mass=mass,
         integrator=integrator,
         bath_temperature=bath_temperature,
-        keep_every=keep_every,
         refresh=refresh,
-        frame=frame,
+        coordinates=coordinates,
     )
 
 
-def without_tempering(step_size: Rate, **settings: Any) -> Langevin:
-    """The paper's ablation by its name there: :func:`sgnht`.
-
-    >>> without_tempering(0.01).coupling is None
-    True
-    """
-    return sgnht(step_size, **settings)
+without_tempering = sgnht
+"""The paper's ablation by its name there."""

@@ -3,71 +3,59 @@
 from typing import Any
 
 from tacthmc import _checks as checks
-from tacthmc.dynamics._coupling import Coupling
+from tacthmc._typing import Number
+from tacthmc.dynamics import ContinuousTempering, Coordinates, Refresh, Thermostat
 
-NAMES = (
-    "step_size",
-    "noise",
-    "xi_step_size",
-    "xi_noise",
-    "thermostat",
-    "xi_thermostat",
-    "coupling",
-    "bias",
-    "keep_every",
-    "keep_within",
-    "refresh",
-    "centre",
-    "frame",
-)
-"""What can be fixed; the rest of :func:`tacthmc.tact`'s arguments have no numbers to choose."""
+NAMES = ("step_size", "noise", "tempering", "thermostat", "coordinates", "refresh")
+"""What can be fixed, by the names of :func:`tacthmc.tact`'s arguments."""
 
 
 class Untuned:
     """:func:`tacthmc.tact` without its numbers; those given here are fixed, the others chosen.
 
-    ``tacthmc.tact()`` makes one, ``tacthmc.tact(keep_every=20)`` one with K fixed.
-    :func:`tacthmc.sample` tunes it before it begins, :func:`tacthmc.tune` does so by itself.
-    To fix the step size and have the rest chosen, make it by this name; so too to say that there
-    shall be no frame (``frame=None``) or no breathing (``centre=None``). ``frame="diagonal"`` asks
-    for one with a scale for each coordinate, by their standard deviations in a short run.
+    ``tacthmc.tact()`` makes one, ``tacthmc.tact(noise=0.2)`` one with c fixed.
+    :func:`tacthmc.sample` tunes it before it begins, :func:`tacthmc.tune` does so by itself. To fix
+    the step size and have the rest chosen, make it by this name.
 
-    >>> Untuned(step_size=0.01, keep_every=20)
-    Untuned(step_size=0.01, keep_every=20)
+    Of a :class:`tacthmc.dynamics.ContinuousTempering` the parts that were given stay, the others
+    are chosen. Of :class:`tacthmc.dynamics.Coordinates` both fields are fixed, a field that is
+    "auto" is chosen, and ``linear="diagonal"`` asks for a scale for each coordinate, by their
+    standard deviations in a short run.
+
+    >>> Untuned(step_size=0.01, noise=0.2)
+    Untuned(step_size=0.01, noise=0.2)
     """
 
-    def __init__(self, **fixed: Any):
-        """Fix what is given, by the names of :func:`tacthmc.tact`'s arguments."""
-        for name in fixed:
-            if name not in NAMES:
-                near = checks.nearest(name, NAMES)
-                hint = f"; did you mean {near!r}?" if near else "."
-                raise TypeError(
-                    f"{name!r} cannot be fixed for a warm-up{hint} Expected any of {NAMES};"
-                    " settings beside these go with numbers of your own, tact(step_size, …)"
-                )
-        for name, value in fixed.items():
-            if value is None and name not in ("frame", "centre"):
-                raise TypeError(f"{name} must not be None: leave it out to have it chosen")
-        for name in ("step_size", "xi_step_size"):
-            if name in fixed:
-                checks.positive(name, fixed[name])
-        for name in ("noise", "xi_noise"):
-            if name in fixed:
-                checks.non_negative(name, fixed[name])
-        if "keep_every" in fixed:
-            checks.whole("keep_every", fixed["keep_every"], 1)
-        if "coupling" in fixed:
-            checks.instance("coupling", fixed["coupling"], Coupling, "a Coupling")
-        if isinstance(frame := fixed.get("frame"), str) and frame != "diagonal":
-            raise ValueError(
-                f'frame must be "diagonal", a tacthmc.dynamics.Frame or None; got {frame!r}'
-            )
-        for name in ("step_size", "noise", "xi_step_size", "xi_noise"):
-            if callable(fixed.get(name)):
-                raise TypeError(f"{name} must be a number for a warm-up; got a schedule")
-        self.fixed = fixed
+    def __init__(
+        self,
+        step_size: Number | None = None,
+        noise: Number | None = None,
+        tempering: ContinuousTempering | None = None,
+        thermostat: Thermostat | None = None,
+        coordinates: Coordinates | None = None,
+        refresh: Refresh | None = None,
+    ):
+        """Fix what is given; the meaning of each is that of :func:`tacthmc.tact`'s argument."""
+        for name, value in (("step_size", step_size), ("noise", noise)):
+            if callable(value):
+                raise TypeError(f"{name} must be a number for tuning; got a schedule")
+        if step_size is not None:
+            checks.positive("step_size", step_size)
+        if noise is not None:
+            checks.non_negative("noise", noise)
+        for name, part, kind in (
+            ("tempering", tempering, ContinuousTempering),
+            ("thermostat", thermostat, Thermostat),
+            ("coordinates", coordinates, Coordinates),
+            ("refresh", refresh, Refresh),
+        ):
+            if part is not None:
+                checks.instance(name, part, kind, f"a tacthmc.dynamics.{kind.__name__}")
+        self.step_size, self.noise, self.tempering = step_size, noise, tempering
+        self.thermostat, self.coordinates, self.refresh = thermostat, coordinates, refresh
 
     def __repr__(self) -> str:
         """As it was made."""
-        return f"Untuned({', '.join(f'{k}={v!r}' for k, v in self.fixed.items())})"
+        given: dict[str, Any] = {name: getattr(self, name) for name in NAMES}
+        shown = (f"{name}={value!r}" for name, value in given.items() if value is not None)
+        return f"Untuned({', '.join(shown)})"

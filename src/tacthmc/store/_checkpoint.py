@@ -40,20 +40,22 @@ class Checkpoints:
                 ),
             )
 
-    def save(self, step: int, words: Array, notes: dict[str, Any]) -> None:
-        """Begin to write a state's words and notes; the last one's writing is waited for."""
+    def save(
+        self, step: int, words: Array, notes: dict[str, Any], memory: dict[str, Any] | None = None
+    ) -> None:
+        """Begin to write a state's words and notes; the last one's writing is waited for.
+
+        ``memory`` has what callbacks remember, arrays by name.
+        """
         args = self._ocp.args
         self.wait()
         if step in self._manager.all_steps():
             return
+        items = {"state": args.StandardSave({"words": words}), "notes": args.JsonSave(notes)}
+        if memory:
+            items["memory"] = args.StandardSave(memory)
         with writing(self._folder, f"writing the checkpoint at step {step}"):
-            self._manager.save(
-                step,
-                args=args.Composite(
-                    state=args.StandardSave({"words": words}), notes=args.JsonSave(notes)
-                ),
-                force=True,
-            )
+            self._manager.save(step, args=args.Composite(**items), force=True)
 
     def wait(self) -> None:
         """Wait until what was begun is on disk."""
@@ -81,6 +83,19 @@ class Checkpoints:
                 f"the checkpoint at step {step} cannot be read: {type(error).__name__}: {reason}"
             ) from error
         return found["state"]["words"], found["notes"]
+
+    def memory(self, step: int) -> dict[str, Any]:
+        """What callbacks remembered at a step."""
+        args = self._ocp.args
+        try:
+            found = self._manager.restore(step, args=args.Composite(memory=args.StandardRestore()))
+        except Exception as error:
+            reason = (str(error).splitlines() or [""])[0]
+            raise StoreError(
+                f"the checkpoint at step {step} has nothing that callbacks remember:"
+                f" {type(error).__name__}: {reason}"
+            ) from error
+        return dict(found["memory"])
 
     def close(self) -> None:
         """Finish what was begun and let go."""

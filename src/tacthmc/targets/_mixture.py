@@ -25,12 +25,12 @@ class GaussianMixture(eqx.Module):
     def __init__(
         self, means: Float[Array, "k d"], weights: Float[Array, " k"], scale: float | Array
     ):
-        """Set the components' means, weights (normalised here) and common sd."""
+        """Set the components' means, weights (normalized here) and common sd."""
         self.means, self.scale = means, scale
         self.weights = weights / jnp.sum(weights)
 
     def __call__(self, theta: Float[Array, " d"]) -> Scalar:
-        """−log density, normalised."""
+        """−log density, normalized."""
         scale = jnp.asarray(self.scale).astype(theta.dtype)
         squares = jnp.sum((theta[None, :] - self.means) ** 2, axis=1) / scale**2
         constant = theta.shape[0] * (0.5 * np.log(2 * np.pi) + jnp.log(scale))

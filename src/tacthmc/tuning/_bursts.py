@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,12 +12,21 @@ from jaxtyping import Array, Float
 
 from tacthmc._positions import dimension, flatten, scalar_dtype, unflatten
 from tacthmc._typing import Batch, Position, PRNGKey, Scalar
-from tacthmc.dynamics._thermostat import ScalarThermostat, TensorThermostat, Thermostat
-from tacthmc.potentials._base import Potential, SameBatchPotential
+from tacthmc.dynamics import ScalarThermostat, TensorThermostat, Thermostat
+from tacthmc.potentials import (
+    CovarianceTerm,
+    Energy,
+    Potential,
+    Traits,
+    WrappedPotential,
+    forces,
+)
 from tacthmc.run._failure import DivergedWarning
+from tacthmc.run._keep import Keep
 from tacthmc.run._result import Run
 from tacthmc.run._sample import run_chains
-from tacthmc.samplers._sgnht import sgnht
+from tacthmc.run._start import PerChain
+from tacthmc.samplers import sgnht
 from tacthmc.tuning._thermostats import thermostat_steps
 
 DRAW_NUMBERS = 1 << 24
@@ -28,26 +37,33 @@ DRAWS = 25
 """Draws a burst keeps of each chain, where there is room."""
 
 
-class Heated(SameBatchPotential):
+class Heated(WrappedPotential):
     """The posterior at temperature 1/λ: λ·U, or U0 + λ·U1 where only a part is tempered."""
 
     inner: Potential
     weight: Array
 
-    def estimate_with(self, position: Any, batch: Batch, model: Any) -> tuple[Scalar, Any]:
-        """λ·Ũ, or Ũ0 + λ·Ũ1."""
-        fixed, tempered, model = self.inner.parts_with(position, batch, model)
-        return fixed + self.weight.astype(tempered.dtype) * tempered, model
-
-    def energy(self, position: Any) -> Scalar:
-        """λ·U, or U0 + λ·U1."""
-        fixed, tempered = self.inner.energy_parts(position)
-        return fixed + self.weight.astype(tempered.dtype) * tempered
-
     @property
-    def is_split(self) -> bool:
-        """No: its temperature is fixed."""
-        return False
+    def traits(self) -> Traits:
+        """Its temperature is fixed, so that nothing of it is tempered apart from the rest."""
+        return self.inner.traits._replace(is_split=False)
+
+    def estimate(
+        self,
+        position: Any,
+        batch: Batch,
+        model: Any = None,
+        correction: CovarianceTerm | None = None,
+    ) -> Energy:
+        """λ·Ũ, or Ũ0 + λ·Ũ1."""
+        return self._heated(self.inner.estimate(position, batch, model))
+
+    def full(self, position: Any) -> Energy:
+        return self._heated(self.inner.full(position))
+
+    def _heated(self, energy: Energy) -> Energy:
+        value = energy.fixed + self.weight.astype(energy.tempered.dtype) * energy.tempered
+        return Energy.all_tempered(value, energy.model)
 
 
 @dataclass(frozen=True)
@@ -91,8 +107,8 @@ class Bursts:
         every = max(1, self.steps // (2 * min(DRAWS, room)))
         heated = Heated(self.potential, jnp.asarray(1 / temperature, scalar_dtype(one)))
         steps = max(int(share * self.steps), 2 * every)
-        sampler = sgnht(eta, noise=c, thermostat=self._thermostat(one, c), keep_every=every)
-        run = quiet_run(key, sampler, heated, positions, steps)
+        sampler = sgnht(eta, noise=c, thermostat=self._thermostat(one, c))
+        run = quiet_run(key, sampler, heated, positions, steps, Keep(every, after=steps // 2))
         self.gradients += self.chains * run.num_steps
         if not run.num_draws:
             nothing = np.zeros((self.chains, 0, dimension(one)))
@@ -115,21 +131,19 @@ def quiet_run(
     potential: Potential,
     starts: Any,
     steps: int,
-    keep: Literal["plateau", "nothing"] = "plateau",
+    keep: Keep,
 ) -> Run:
-    """A run of which half is kept, and that says nothing; its failures are looked at."""
+    """A run that says nothing; its failures are looked at."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergedWarning)
         return run_chains(
             key,
             sampler,
             potential,
-            starts,
+            PerChain(starts),
             steps,
             jax.tree.leaves(starts)[0].shape[0],
-            num_warmup=steps // 2,
             keep=keep,
-            init_per_chain=True,
             progress=False,
         )
 
@@ -157,8 +171,8 @@ def estimates(
     def one(key: PRNGKey, position: Position) -> tuple[Scalar, Array]:
         dtype = scalar_dtype(position)
         batch = potential.batch(key, position)
-        felt = potential.felt(position, batch, potential.init_model(), lam.astype(dtype))
-        return felt.tempered, flatten(felt.gradient, dtype)
+        found = forces(potential, position, batch, lam=lam.astype(dtype))
+        return found.tempered, flatten(found.gradient, dtype)
 
     count = jax.tree.leaves(positions)[0].shape[0]
     return jax.lax.map(lambda pair: one(*pair), (jax.random.split(key, count), positions))

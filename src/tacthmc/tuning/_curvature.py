@@ -9,7 +9,7 @@ import numpy as np
 
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.compiler._random import normals
-from tacthmc.potentials._base import Potential
+from tacthmc.potentials._base import Potential, forces
 
 SHARE = 0.1
 """η times the largest curvature: 0.1 is well inside the splitting's stability limit of 4."""
@@ -62,9 +62,9 @@ def _sizes(
             batch = potential.batch(key, position)
 
             def gradient(at: Position) -> Position:
-                return potential.evaluate(at, batch, model)[1]
+                return forces(potential, at, batch, model).gradient
 
-            curved = along(gradient, position, _normalised(vector))
+            curved = along(gradient, position, _normalized(vector))
             return curved, _norm(curved)
 
         return jax.lax.scan(step, vector, jax.random.split(rest, iterations))[1]
@@ -114,6 +114,6 @@ def _norm(tree: Position) -> Any:
     return jnp.sqrt(sum(squares, jnp.zeros(())))
 
 
-def _normalised(tree: Position) -> Position:
+def _normalized(tree: Position) -> Position:
     scale = 1 / jnp.maximum(_norm(tree), 1e-30)
     return jax.tree.map(lambda leaf: leaf * scale.astype(leaf.dtype), tree)

@@ -18,7 +18,7 @@ so much too cold,
 
 .. math:: 1 - \frac{c + \eta v_0/2}{c + \eta\bar v/2},
 
-and what is done for the noisiest is a frame (:mod:`tacthmc.tuning._thin_preconditioner`). And a friction for each
+and what is done for the noisiest is a linear map (:mod:`tacthmc.tuning._thin_preconditioner`). And a friction for each
 tensor: the few weights of a first layer may be noisier by a hundred times than the many of a
 hidden one, and settle at several times unit temperature where they share its friction. One of
 their own has each tensor right in the mean; within it directions differ as before. Steps are
@@ -109,13 +109,13 @@ def force_noise(gradients: Float[np.ndarray, "n d"], sizes: Sequence[int] | None
     >>> round(noise.mean), round(noise.top)
     (4, 8)
     """
-    centred = gradients - gradients.mean(axis=0)
-    each = np.mean(centred**2, axis=0) * len(centred) / (len(centred) - 1)
+    centered = gradients - gradients.mean(axis=0)
+    each = np.mean(centered**2, axis=0) * len(centered) / (len(centered) - 1)
     mean = float(np.mean(each, dtype=float))
     if not mean > 0:
         return Noise(0.0, 0.0)
     many = gradients.shape[1] > LOOKED_AFTER
-    seen = spectrum(centred, len(centred) if many else 1)
+    seen = spectrum(centered, len(centered) if many else 1)
     # Two standard errors of a variance are no excess.
     top = float(seen.along[0]) / (1 + 2 * seen.doubt)
     # Which of the two is less depends on which way the noisiest directions point.
@@ -124,13 +124,13 @@ def force_noise(gradients: Float[np.ndarray, "n d"], sizes: Sequence[int] | None
         return Noise(mean, max(top, mean))
     if sizes is None:
         return Noise(mean, max(top, mean), typical)
-    found = by_tensor(centred, sizes, seen)
+    found = by_tensor(centered, sizes, seen)
     if len(found) < 2:
         return Noise(mean, max(top, mean), typical)
     beside = along_directions(found, sizes, seen)
     worst = int(np.argmax(seen.along / np.maximum(beside, np.finfo(float).tiny)))
     one = middle(found, _allowed)
-    loud = loudest(found, float(np.sqrt(2 / len(centred))))
+    loud = loudest(found, float(np.sqrt(2 / len(centered))))
     hot = float(seen.along[worst]) / (1 + 2 * seen.doubt)
     apart = Noise(one.mean, hot, one.typical, float(beside[worst]), loud)
     return Noise(mean, max(top, mean), typical, loudest=loud, apart=apart)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tacthmc._typing import Position, PRNGKey
-from tacthmc.dynamics._linear_map import Frame, FramedPotential
+from tacthmc.dynamics._linear_map import LinearMap, MappedPotential
 from tacthmc.potentials._base import Potential
 from tacthmc.tuning._bursts import Burst, Bursts
 from tacthmc.tuning._choices import TuningError
@@ -59,9 +59,9 @@ class Heat(NamedTuple):
     """Whether chains that were not heated came to be elsewhere too."""
 
     @property
-    def frame(self) -> Frame | None:
-        """The frame they moved in."""
-        return self.potential.frame if isinstance(self.potential, FramedPotential) else None
+    def linear(self) -> LinearMap | None:
+        """The linear coordinates they moved in."""
+        return self.potential.linear if isinstance(self.potential, MappedPotential) else None
 
     @property
     def moved(self) -> list[float]:

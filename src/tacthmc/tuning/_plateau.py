@@ -1,4 +1,4 @@
-"""θ's numbers at unit temperature: a frame, step size and friction, and whether they sample it."""
+"""θ's numbers at unit temperature: linear coordinates, step size and friction, and whether they sample it."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from tacthmc._positions import dimension, flatten, scalar_dtype
 from tacthmc._typing import Position, PRNGKey
-from tacthmc.dynamics._linear_map import Frame, FramedPotential
+from tacthmc.dynamics._linear_map import LinearMap, MappedPotential
 from tacthmc.potentials._base import Potential
 from tacthmc.tuning import _friction as friction
 from tacthmc.tuning._bursts import Burst, Bursts, estimates, stacked
@@ -20,14 +20,14 @@ from tacthmc.tuning._thin_preconditioner import Thin, thin
 
 PLACES, FEWEST, BATCHES, MANY = 4, 16, 128, 1024
 """Chains at whose positions the force's noise is measured, and batches at each: many for a
-frame, since n draws in D dimensions look uneven by ±2√(D/n) by chance alone."""
+map, since n draws in D dimensions look uneven by ±2√(D/n) by chance alone."""
 ROOM = 1 << 27
 """Numbers in the gradients that are looked at together, at most."""
 FRAMES, THIN_FRAMES = 4, 2
 """Frames tried one after the other, each from where the last one led; thin ones in more than 256
 dimensions."""
 FASTER = 0.7
-"""A further frame is worth it where chains relax in so much of the time."""
+"""A further map is worth it where chains relax in so much of the time."""
 WARM = 1.05
 """The configurational temperature at most: the integrator's bias."""
 UNRELAXED = 0.8
@@ -53,22 +53,26 @@ class Numbers(NamedTuple):
 
 
 class Plateau:
-    """Chains of one potential at unit temperature, in a frame that may change."""
+    """Chains of one potential at unit temperature, in a linear map that may change."""
 
     def __init__(
-        self, potential: Potential, starts: Position, num_steps: int, frame: Frame | None = None
+        self,
+        potential: Potential,
+        starts: Position,
+        num_steps: int,
+        linear: LinearMap | None = None,
     ):
-        """``starts`` has a position for each chain; ``frame`` is one to begin in."""
+        """``starts`` has a position for each chain; ``linear`` has coordinates to begin in."""
         self.like = jax.tree.map(lambda x: x[0], starts)
         self.bursts = Bursts(potential, jax.tree.leaves(starts)[0].shape[0], num_steps)
         self.potential, self.least = potential, num_steps
-        self.frame: Frame | None = None
+        self.linear: LinearMap | None = None
         self.positions = starts
-        """In the frame; :meth:`outside` has them as the potential knows them."""
+        """In the linear coordinates; :meth:`outside` has them as the potential knows them."""
         self.apart: bool | None = None
         """Whether each tensor has a friction of its own; None to have it decided."""
         self.sizes = [leaf.size for leaf in jax.tree.leaves(self.like)]
-        self.use(frame)
+        self.use(linear)
 
     @property
     def many(self) -> bool:
@@ -81,21 +85,21 @@ class Plateau:
         return self.bursts.potential
 
     def outside(self, positions: Position) -> Position:
-        """A stack of positions in the frame as positions of θ."""
-        return positions if self.frame is None else jax.vmap(self.frame.outward)(positions)
+        """A stack of positions in the linear coordinates as positions of θ."""
+        return positions if self.linear is None else jax.vmap(self.linear.forward)(positions)
 
-    def inward(self, positions: Position) -> Position:
-        """A stack of positions of θ in the frame."""
-        return positions if self.frame is None else jax.vmap(self.frame.inward)(positions)
+    def within(self, positions: Position) -> Position:
+        """A stack of positions of θ in the linear coordinates."""
+        return positions if self.linear is None else jax.vmap(self.linear.inverse)(positions)
 
-    def use(self, frame: Frame | None) -> None:
-        """Move in another frame from here on."""
+    def use(self, linear: LinearMap | None) -> None:
+        """Move in other coordinates from here on."""
         positions = self.outside(self.positions)
-        self.frame = frame
+        self.linear = linear
         self.bursts.potential = (
-            self.potential if frame is None else FramedPotential(self.potential, frame)
+            self.potential if linear is None else MappedPotential(self.potential, linear)
         )
-        self.positions = self.inward(positions)
+        self.positions = self.within(positions)
 
     def settled(self, key: PRNGKey) -> float:
         """Down from wherever chains are; returns the largest curvature there."""
@@ -126,13 +130,13 @@ class Plateau:
         self.bursts.apart = steps.apart
         return Numbers(steps, decides, relaxation(np.array([curvature]), decides), noise)
 
-    def better_frame(
+    def better_map(
         self, key: PRNGKey, eta: float | None = None, c: float | None = None
     ) -> Rounded | Thin:
-        """The frame that curvature and noise at the chains' positions ask for.
+        """The linear map that curvature and noise at the chains' positions ask for.
 
         In high dimension it is one for a step size and a noise, those that are given or else those
-        that would be chosen in the frame of now.
+        that would be chosen in the linear coordinates of now.
         """
         first, second = jax.random.split(key)
         places = self.outside(self.positions)
@@ -148,21 +152,21 @@ class Plateau:
     def rounded(
         self, key: PRNGKey, curvature: float, eta: float | None = None, c: float | None = None
     ) -> float:
-        """Frame after frame, until chains relax no faster; returns the last one's curvature.
+        """Map after map, until chains relax no faster; returns the last one's curvature.
 
-        A frame is only as good as the place that it was measured at, and in a better one chains
+        A linear map is only as good as the place that it was measured at, and in a better one chains
         get to a better place.
         """
         best = np.inf
         for number in range(THIN_FRAMES if self.many else FRAMES):
             keys = jax.random.split(jax.random.fold_in(key, number), 3)
-            found = self.better_frame(keys[0], eta, c)
-            if found.frame is None:
+            found = self.better_map(keys[0], eta, c)
+            if found.linear is None:
                 break
-            self.use(found.frame)
+            self.use(found.linear)
             curvature = self.settled(keys[1])
             if self.many:
-                # The flattest directions, which a thin frame leaves alone, say nothing of it.
+                # The flattest directions, which a thin map leaves alone, say nothing of it.
                 continue
             time = self.numbers(keys[2], curvature, None, None).relaxation
             if time > FASTER * best:
@@ -170,18 +174,18 @@ class Plateau:
             best = time
         return curvature
 
-    def diagonal_frame(self, key: PRNGKey, curvature: float) -> Frame:
+    def diagonal_map(self, key: PRNGKey, curvature: float) -> LinearMap:
         """Each coordinate's standard deviation in a burst; none below a tenth of the median."""
         numbers = self.numbers(key, curvature, None, None).steps
         burst = self.bursts.run(key, self.positions, numbers.eta, numbers.c)
         sd = np.sqrt(burst.draws.var(axis=1).mean(axis=0))
         if not burst.finite or not np.median(sd) > 0:
             raise TuningError(
-                "no standard deviations for frame='diagonal': the chains"
+                "no standard deviations for linear='diagonal': the chains"
                 f" {'stood still' if burst.finite else 'diverged'} at η = {numbers.eta:.3g}"
             )
         scale = np.maximum(sd, 0.1 * np.median(sd))
-        return Frame(jnp.asarray(scale, scalar_dtype(self.like)))
+        return LinearMap(jnp.asarray(scale, scalar_dtype(self.like)))
 
     def verified(self, key: PRNGKey, steps: friction.Steps, given: bool) -> friction.Steps:
         """A burst whose chains are no hotter than they should be, with half η where they are."""
@@ -235,7 +239,7 @@ class Plateau:
         first, second = jax.random.split(key)
         worst, where = curvature_at(first, self.inside, self.positions, self.bursts.chains), "1"
         for temperature, places in hot:
-            curvature = curvature_at(second, self.inside, self.inward(places)) / temperature
+            curvature = curvature_at(second, self.inside, self.within(places)) / temperature
             if curvature > worst:
                 worst, where = curvature, f"{temperature:g}"
         return worst, where

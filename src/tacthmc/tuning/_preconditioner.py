@@ -1,4 +1,4 @@
-"""A frame in which the posterior is rounder, where it is worth one."""
+"""Linear coordinates in which the posterior is rounder, where it is worth one."""
 
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ from jaxtyping import Array, DTypeLike, Float
 
 from tacthmc._positions import flatten, scalar_dtype, unflatten
 from tacthmc._typing import Position, PRNGKey
-from tacthmc.dynamics._linear_map import Frame
-from tacthmc.potentials._base import Potential
+from tacthmc.dynamics._linear_map import LinearMap
+from tacthmc.potentials._base import Potential, forces
 from tacthmc.tuning import _friction as friction
 from tacthmc.tuning._curvature import NO_SECOND_DERIVATIVE
 
@@ -23,13 +23,13 @@ FLATTEST = 1e-3
 """Directions flatter than so much of the steepest are taken to be no flatter: a curvature at a
 point says little of how far a flat direction goes."""
 WORTH = 0.7
-"""A frame is used where chains relax in so much of the time."""
+"""A linear map is used where chains relax in so much of the time."""
 
 
 class Rounded(NamedTuple):
-    """A frame (None for θ's own) and the relaxation times in steps, without and with it."""
+    """A linear map (None for θ's own) and the relaxation times in steps, without and with it."""
 
-    frame: Frame | None
+    linear: LinearMap | None
     without: float
     within: float
 
@@ -50,7 +50,7 @@ def _hessians(key: PRNGKey, potential: Potential, positions: Position) -> Float[
             batch = potential.batch(key, position)
 
             def gradient(vector: Array) -> Array:
-                slope = potential.evaluate(unflatten(vector, position), batch, model)[1]
+                slope = forces(potential, unflatten(vector, position), batch, model).gradient
                 return flatten(slope, vector.dtype)
 
             return jax.jacfwd(gradient)(flatten(position, scalar_dtype(position)))
@@ -83,7 +83,7 @@ def rounded(
     gradients: Float[np.ndarray, "n d"],
     dtype: DTypeLike = jnp.float32,
 ) -> Rounded:
-    """|H|^(−1/2) or V^(−1/2) as a frame, where chains relax faster in it; V is that of the noise.
+    """|H|^(−1/2) or V^(−1/2) as a linear map, where chains relax faster in it; V is that of the noise.
 
     How fast is told by the step sizes that curvature and noise allow in each.
 
@@ -91,7 +91,7 @@ def rounded(
     >>> hessian = np.diag([1.0, 100.0])
     >>> noise = rng.normal(size=(400, 2)) * np.sqrt([10.0, 1000.0])      # of mini-batches
     >>> found = rounded(hessian, noise)
-    >>> found.frame is not None, found.within < 0.1 * found.without
+    >>> found.linear is not None, found.within < 0.1 * found.without
     (True, True)
     """
     if hessian is None:
@@ -112,7 +112,7 @@ def rounded(
     invertible = np.linalg.cond(scale) < 0.1 / np.finfo(dtype).eps
     if not within < WORTH * without or not invertible:
         return Rounded(None, without, within)
-    return Rounded(Frame(jnp.asarray(scale, dtype)), without, within)
+    return Rounded(LinearMap(jnp.asarray(scale, dtype)), without, within)
 
 
 def _inverse_root(matrix: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:

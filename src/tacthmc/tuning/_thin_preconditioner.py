@@ -1,4 +1,4 @@
-r"""A frame for high dimension: the few directions in which the force is noisiest, shortened.
+r"""A linear map for high dimension: the few directions in which the force is noisiest, shortened.
 
 At step size η and injected noise c a direction of noise v is
 
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import DTypeLike, Float
 
-from tacthmc.dynamics._linear_map import Frame
+from tacthmc.dynamics._linear_map import LinearMap
 from tacthmc.dynamics._low_rank import LowRank
 from tacthmc.tuning._friction import HOT
 from tacthmc.tuning._spectrum import spectrum
@@ -30,9 +30,9 @@ NUMBERS = 1 << 22
 
 
 class Thin(NamedTuple):
-    """A frame (None for θ's own), and how hot its noisiest direction was without it."""
+    """A linear map (None for θ's own), and how hot its noisiest direction was without it."""
 
-    frame: Frame | None
+    linear: LinearMap | None
     without: float
     directions: int
     full: bool
@@ -42,7 +42,7 @@ class Thin(NamedTuple):
     def why(self) -> str:
         """What it is for."""
         hot = f"{self.without:.3g} times as hot as it should be"
-        if self.frame is None:
+        if self.linear is None:
             return f"the noisiest direction is {hot}" + self.full * ", and there is no room for one"
         return (
             f"{self.directions} directions shortened, the noisiest of which was {hot}"
@@ -57,7 +57,7 @@ def thin(
     dtype: DTypeLike = jnp.float32,
     sizes: Sequence[int] | None = None,
 ) -> Thin:
-    """The frame that estimates of the force, less their mean at each place, ask for.
+    """The linear map that estimates of the force, less their mean at each place, ask for.
 
     ``sizes`` are those of tensors with a friction each, beside which a direction then is hot or
     not; without them it is beside the bulk.
@@ -86,4 +86,4 @@ def thin(
     allowed = beside + 2 * HOT * quiet / eta
     factors = np.sqrt(np.minimum(allowed / seen.along, 1))[order]
     rows = jnp.asarray(seen.directions[order], dtype)
-    return Thin(Frame(LowRank(rows, jnp.asarray(factors, dtype))), without, len(order), full)
+    return Thin(LinearMap(LowRank(rows, jnp.asarray(factors, dtype))), without, len(order), full)

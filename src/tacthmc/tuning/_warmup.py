@@ -14,19 +14,21 @@ from tacthmc import _checks as checks
 from tacthmc._positions import checked, dimension, scalar_dtype, unflatten
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.diagnostics._laws import autocorrelation
-from tacthmc.dynamics._bias import AdaptiveBiasingForce
-from tacthmc.dynamics._langevin import Langevin
-from tacthmc.dynamics._linear_map import Frame
-from tacthmc.dynamics._thermostat import (
+from tacthmc.dynamics import (
+    AdaptiveBiasingForce,
+    ContinuousTempering,
+    Coordinates,
     DiagonalThermostat,
+    Langevin,
+    LinearMap,
     ScalarThermostat,
-    SeparableThermostat,
     TensorThermostat,
 )
-from tacthmc.potentials._base import Potential, innermost
-from tacthmc.potentials._streamed import StreamedPosterior
-from tacthmc.samplers._tact import tact
-from tacthmc.samplers._untuned import Untuned
+from tacthmc.dynamics._thermostat import SeparableThermostat
+from tacthmc.potentials import Potential, StreamedPosterior
+from tacthmc.potentials._base import innermost
+from tacthmc.run._keep import Keep
+from tacthmc.samplers import Untuned, tact
 from tacthmc.tuning import _xi as slope
 from tacthmc.tuning._bursts import Burst, quiet_run
 from tacthmc.tuning._choices import Choice, Tuning, TuningError, shown
@@ -42,7 +44,7 @@ TRIALS = 8
 TRIAL_BURSTS = 10
 """A trial of the whole sampler takes so many bursts' steps."""
 XI_NOISE = 0.1
-BREATHES = 0.8
+WIDENS = 0.8
 """θ widens with ξ where that makes ξ's way so much shorter."""
 LONGEST_IDLE = 20.0
 """ξ's way in standard deviations of the energy where heat is of no use: some thousand steps."""
@@ -74,7 +76,7 @@ def tune(
     What is looked at, in this order:
 
     1. **Down to the plateau**: from ``init``, with steps of 0.1 over the largest curvature.
-    2. **A frame** (:class:`tacthmc.dynamics.Frame`) in which curvature and noise of the force are
+    2. **A linear map** (:class:`tacthmc.dynamics.LinearMap`) in which curvature and noise of the force are
        rounder: in up to 256 dimensions where chains relax faster in it, in more the few
        directions that mini-batches' noise heats most (:mod:`tacthmc.tuning._thin_preconditioner`).
     3. **Step size and friction**: stability, the force's noise and how unequal it is
@@ -111,10 +113,10 @@ def tune(
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 50.0 * jnp.sum(x**2))
-    >>> sampler = tune(jax.random.key(0), tacthmc.tact(keep_every=20), target, jnp.ones(2),
-    ...                  num_chains=4, num_steps=200, progress=False)
-    >>> round(sampler.step_size, 5), sampler.keep_every
-    (0.004, 20)
+    >>> sampler = tune(jax.random.key(0), tacthmc.tact(noise=0.2), target, jnp.ones(2),
+    ...                num_chains=4, num_steps=200, progress=False)
+    >>> round(sampler.step_size, 5), sampler.tuning["noise"]
+    (0.004, 0.2)
     """
     checks.instance("sampler", sampler, Untuned, "tacthmc.tact() or a tacthmc.samplers.Untuned")
     checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
@@ -138,17 +140,18 @@ def warmed(
 ) -> Langevin:
     """:func:`tune` from a stack of starts, one for each chain."""
     check_tunable(potential)
-    notes = _Notes(sampler.fixed, progress is not False and jax.process_index() == 0)
-    frame = sampler.fixed.get("frame")
-    plateau = Plateau(potential, starts, num_steps, frame if isinstance(frame, Frame) else None)
-    if (given := sampler.fixed.get("thermostat")) is not None:
+    notes = _Notes(fixed_in(sampler), progress is not False and jax.process_index() == 0)
+    linear = notes.fixed.get("linear")
+    known = linear if isinstance(linear, LinearMap) else None
+    plateau = Plateau(potential, starts, num_steps, known)
+    if (given := notes.fixed.get("thermostat")) is not None:
         plateau.apart = isinstance(given, TensorThermostat | DiagonalThermostat)
     keys = jax.random.split(key, 5)
     heat = _heated(keys[0], plateau, notes)
     way = _way(keys[4], plateau, heat, notes)
     theta = _theta(keys[1], plateau, heat, way, notes)
     xi = _xi(plateau, way, theta, notes)
-    made, positions = _tried(keys[3], plateau, theta, xi, notes)
+    made, positions = _tried(keys[3], plateau, theta, xi, notes, sampler)
     tuning = Tuning(tuple(notes.choices), plateau.bursts.gradients, positions)
     notes.say(f"chosen by {tuning.gradients:,} gradients")
     return eqx.tree_at(lambda s: s.tuning, made, tuning, is_leaf=lambda x: x is None)
@@ -170,15 +173,15 @@ def check_tunable(potential: Potential) -> None:
             "a warm-up draws batches as it needs them, and a streamed posterior's come from its"
             " loader: give numbers, tact(step_size, …), or tune on a part of the data"
         )
-    if potential.chains is not None:
+    if potential.traits.num_chains is not None:
         raise ValueError(
             "a warm-up is for one potential, and this one differs from chain to chain: tune on that"
-            " of one chain, tacthmc.tune(key, sampler, potential.of_chain(0), init)"
+            " of one chain, tacthmc.tune(key, sampler, potential.for_chain(0), init)"
         )
-    if potential.remembers:
+    if potential.traits.remembers:
         warnings.warn(
             "a warm-up sees the energy's noise without what a chain remembers (loss_table): it"
-            " makes ξ heavier than it need be; try a larger xi_step_size",
+            " makes ξ heavier than it need be; try a larger step_size of the tempering",
             stacklevel=3,
         )
 
@@ -191,13 +194,17 @@ class _Notes:
         self.choices: list[Choice] = []
 
     def choose(self, name: str, value: Any, reason: str) -> Any:
-        # How to make a frame is not a frame.
-        asked = name == "frame" and self.fixed.get(name) == "diagonal"
+        # How to make coordinates is no coordinates.
+        asked = name == "linear" and isinstance(self.fixed.get(name), str)
         if name in self.fixed and not asked:
             value, reason = self.fixed[name], "given"
         self.choices.append(Choice(name, value, reason))
         self.say(f"{name} = {shown(value)}: {reason}")
         return value
+
+    def value(self, name: str) -> Any:
+        """What was chosen under a name."""
+        return next(choice.value for choice in self.choices if choice.name == name)
 
     def revise(self, name: str, value: Any, reason: str) -> None:
         """Put another value in the place of one chosen before."""
@@ -239,21 +246,21 @@ class _Theta(NamedTuple):
 
 
 class _Xi(NamedTuple):
-    settings: dict[str, Any]
-    """Arguments of ``tact``."""
+    parts: dict[str, Any]
+    """The parts, by name."""
     step_size: float
     why: str
 
 
 def _heated(key: PRNGKey, plateau: Plateau, notes: _Notes) -> Heat:
-    """Down, a first frame and first numbers, and up the ladder with them."""
+    """Down, a first map and first numbers, and up the ladder with them."""
     fixed, keys = notes.fixed, jax.random.split(key, 6)
     eta, c = fixed.get("step_size"), fixed.get("noise")
     curvature = plateau.settled(keys[0])
-    if fixed.get("frame") == "diagonal":
-        plateau.use(plateau.diagonal_frame(keys[1], curvature))
+    if _is(fixed.get("linear"), "diagonal"):
+        plateau.use(plateau.diagonal_map(keys[1], curvature))
         curvature = plateau.settled(keys[2])
-    elif "frame" not in fixed:
+    elif "linear" not in fixed:
         curvature = plateau.rounded(keys[2], curvature, eta, c)
     first = plateau.numbers(keys[3], curvature, eta, c)
     plateau.longer(first.relaxation)
@@ -266,7 +273,7 @@ def _way(key: PRNGKey, plateau: Plateau, heat: Heat, notes: _Notes) -> _Way:
     """How hot, and what the energy does on the way."""
     seen, mean = slope.profile(key, heat.potential, heat, plateau.like)
     inside = unflatten(jnp.asarray(mean, scalar_dtype(plateau.like)), plateau.like)
-    middle = inside if heat.frame is None else heat.frame.outward(inside)
+    middle = inside if heat.linear is None else heat.linear.forward(inside)
     if heat.given:
         return _Way(seen, float(notes.fixed["coupling"].hottest), "given", middle, True)
     hottest, why = heat.hottest
@@ -289,13 +296,13 @@ def _theta(key: PRNGKey, plateau: Plateau, heat: Heat, way: _Way, notes: _Notes)
         if level.temperature <= 1.001 * way.hottest
     ]
     plateau.positions = heat.widest.positions
-    if "frame" not in fixed:
-        found = plateau.better_frame(keys[0], fixed.get("step_size"), fixed.get("noise"))
-        plateau.use(found.frame)
+    if "linear" not in fixed:
+        found = plateau.better_map(keys[0], fixed.get("step_size"), fixed.get("noise"))
+        plateau.use(found.linear)
         reason = found.why
     else:
         reason = "each coordinate's standard deviation"
-    notes.choose("frame", plateau.frame, reason)
+    notes.choose("linear", plateau.linear, reason)
     curvature, where = plateau.steepest(keys[1], hot)
     eta = fixed.get("step_size")
     numbers = plateau.numbers(keys[2], curvature, eta, fixed.get("noise"))
@@ -313,17 +320,17 @@ def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
     seen = way.seen
     lengths = seen.length(False), seen.length(True)
     damps = notes.fixed.get("thermostat", ScalarThermostat())
-    breathes = lengths[1] < BREATHES * lengths[0] and isinstance(damps, SeparableThermostat)
-    centre = notes.choose(
-        "centre",
-        way.middle if breathes else None,
+    widens = lengths[1] < WIDENS * lengths[0] and isinstance(damps, SeparableThermostat)
+    center = notes.choose(
+        "center",
+        way.middle if widens else None,
         f"ξ's way is {lengths[0]:.3g} standard deviations of the energy long, {lengths[1]:.3g} if θ"
         " widens with it",
     )
-    breathes = centre is not None
+    widens = center is not None
     reason = f"up to {way.hottest:g}: {way.why}"
-    coupling = notes.choose("coupling", seen.coupling(breathes, way.idle), reason)
-    count = slope.bins(seen, breathes, coupling)
+    coupling = notes.choose("coupling", seen.coupling(widens, way.idle), reason)
+    count = slope.bins(seen, widens, coupling)
     bias = notes.choose(
         "bias",
         AdaptiveBiasingForce(count),
@@ -336,20 +343,16 @@ def _xi(plateau: Plateau, way: _Way, theta: _Theta, notes: _Notes) -> _Xi:
         kept = FURTHEST, f"a draw has {size:,} numbers"
     else:
         kept = spacing(plateau.burst), "half the energy's autocorrelation time"
-    every = notes.choose("keep_every", *kept)
-    settings = {
+    parts = {
         "thermostat": thermostat,
         "coupling": coupling,
         "bias": bias,
-        "centre": centre,
-        "keep_every": every,
-        "frame": plateau.frame,
-        "noise": theta.c,
+        "center": center,
         "xi_noise": notes.choose("xi_noise", XI_NOISE, "as for θ"),
         "xi_thermostat": notes.choose("xi_thermostat", ScalarThermostat(), "Γ = 100 steps"),
     }
-    settings |= {k: notes.fixed[k] for k in ("keep_within", "refresh") if k in notes.fixed}
-    return _Xi(settings, *slope.xi_step_size(seen, coupling, breathes))
+    notes.choose("keep_every", *kept)
+    return _Xi(parts, *slope.xi_step_size(seen, coupling, widens))
 
 
 def _thermostat(like: Position, way: _Way, theta: _Theta) -> tuple[SeparableThermostat, str]:
@@ -372,7 +375,7 @@ def _thermostat(like: Position, way: _Way, theta: _Theta) -> tuple[SeparableTher
 
 
 def _tried(
-    key: PRNGKey, plateau: Plateau, theta: _Theta, xi: _Xi, notes: _Notes
+    key: PRNGKey, plateau: Plateau, theta: _Theta, xi: _Xi, notes: _Notes, untuned: Untuned
 ) -> tuple[Langevin, Position]:
     """The whole sampler, with a heavier ξ until its kinetic temperature is right.
 
@@ -383,9 +386,11 @@ def _tried(
     eta_xi = notes.fixed.get("xi_step_size", xi.step_size)
     steps, why = TRIAL_BURSTS * plateau.bursts.steps, xi.why
     for number in range(TRIALS):
-        made = tact(eta, xi_step_size=eta_xi, **xi.settings)
+        made = _made(eta, eta_xi, plateau, theta, xi, untuned)
         now = jax.random.fold_in(key, number)
-        run = quiet_run(now, made, plateau.potential, positions, steps, keep="nothing")
+        every = notes.value("keep_every")
+        keep = Keep(every=every, after=steps // 2, forget=True)
+        run = quiet_run(now, made, plateau.potential, positions, steps, keep)
         plateau.bursts.gradients += plateau.bursts.chains * steps
         if run.failures:
             seen.append(f"η = {eta:.3g}, η_ξ = {eta_xi:.3g}: {run.failures[0]}")
@@ -408,6 +413,56 @@ def _tried(
             continue
         eta_xi, why = eta_xi / 3, f"{xi.why}; then lighter was too light ({'; '.join(seen)})"
     raise TuningError("ξ was not stable with any mass. Seen: " + "; ".join(seen))
+
+
+def _made(
+    eta: float, eta_xi: float, plateau: Plateau, theta: _Theta, xi: _Xi, untuned: Untuned
+) -> Langevin:
+    """The sampler of what was chosen, with the parts that were given."""
+    own = untuned.tempering or ContinuousTempering()
+    tempering = ContinuousTempering(
+        xi.parts["coupling"],
+        xi.parts["bias"],
+        step_size=eta_xi,
+        noise=xi.parts["xi_noise"],
+        thermostat=xi.parts["xi_thermostat"],
+        refresh=own.refresh,
+        max_speed=own.max_speed,
+        keep_within=own.keep_within,
+        batch_noise=own.batch_noise,
+    )
+    return tact(
+        eta,
+        noise=theta.c,
+        tempering=tempering,
+        thermostat=xi.parts["thermostat"],
+        coordinates=Coordinates(plateau.linear, xi.parts["center"]),
+        refresh=untuned.refresh,
+    )
+
+
+def fixed_in(sampler: Untuned) -> dict[str, Any]:
+    """What is given, by the names under which things are chosen.
+
+    >>> import tacthmc
+    >>> given = tacthmc.dynamics.ContinuousTempering(noise=0.3)
+    >>> fixed_in(tacthmc.tact(noise=0.2, tempering=given))
+    {'noise': 0.2, 'xi_noise': 0.3}
+    """
+    names = ("step_size", "noise", "thermostat")
+    fixed = {name: getattr(sampler, name) for name in names if getattr(sampler, name) is not None}
+    if sampler.tempering is not None:
+        for name in sorted(sampler.tempering.given):
+            chosen = name if name in ("coupling", "bias") else f"xi_{name}"
+            fixed[chosen] = getattr(sampler.tempering, name)
+    if sampler.coordinates is not None:
+        both = {"linear": sampler.coordinates.linear, "center": sampler.coordinates.center}
+        fixed |= {name: part for name, part in both.items() if not _is(part, "auto")}
+    return fixed
+
+
+def _is(value: Any, word: str) -> bool:
+    return isinstance(value, str) and value == word
 
 
 def spacing(burst: Burst) -> int:

@@ -46,7 +46,7 @@ class Profile(NamedTuple):
 
     temperatures: Float[np.ndarray, " n"]
     plain: Float[np.ndarray, " n"]
-    breathing: Float[np.ndarray, " n"]
+    widening: Float[np.ndarray, " n"]
 
     def up_to(self, hottest: float) -> "Profile":
         """The same without what is hotter; ends in between by interpolation of logarithms.
@@ -66,20 +66,20 @@ class Profile(NamedTuple):
             columns.append(np.append(sds[kept], end))
         return Profile(*columns)
 
-    def sds(self, breathing: bool) -> Float[np.ndarray, " n"]:
+    def sds(self, widening: bool) -> Float[np.ndarray, " n"]:
         """Those of what ξ feels in one form or the other; never nothing at all."""
-        sd = self.breathing if breathing else self.plain
+        sd = self.widening if widening else self.plain
         return np.maximum(sd, max(1e-3 * float(sd.max()), 1e-12))
 
-    def length(self, breathing: bool) -> float:
+    def length(self, widening: bool) -> float:
         """Λ, by the trapezoidal rule in log λ.
 
         >>> hot = np.geomspace(1.0, 9.0, 20)
-        >>> round(Profile(hot, hot, hot).length(breathing=False), 3)      # log 9
+        >>> round(Profile(hot, hot, hot).length(widening=False), 3)      # log 9
         2.197
         """
         return float(
-            np.trapezoid(self.sds(breathing) / self.temperatures, np.log(self.temperatures))
+            np.trapezoid(self.sds(widening) / self.temperatures, np.log(self.temperatures))
         )
 
     def within(self, longest: float) -> float:
@@ -97,19 +97,19 @@ class Profile(NamedTuple):
             low, high = (low, middle) if longer else (middle, high)
         return float(np.exp(high))
 
-    def push(self, coupling: Coupling, breathing: bool) -> float:
+    def push(self, coupling: Coupling, widening: bool) -> float:
         """The largest λ′σ on the way."""
         xi = np.linspace(float(coupling.plateau), float(coupling.wall), 201)
         lam, slope = jax.vmap(coupling.value_and_slope)(jnp.asarray(xi))
-        logs = np.log(self.sds(breathing))
+        logs = np.log(self.sds(widening))
         there = np.exp(np.interp(-np.log(np.asarray(lam)), np.log(self.temperatures), logs))
         return float(np.max(np.abs(np.asarray(slope)) * there))
 
-    def coupling(self, breathing: bool, idle: bool = False) -> ShapedCoupling:
+    def coupling(self, widening: bool, idle: bool = False) -> ShapedCoupling:
         """The coupling that they ask for; with most of ξ's range at rest where it is idle."""
         width = (WALL - PLATEAU) / (1 - AT_REST) if idle else WALL
         plateau = AT_REST * width if idle else PLATEAU
-        sds = self.sds(breathing)
+        sds = self.sds(widening)
         with warnings.catch_warnings():
             # A plateau of more than a quarter is warned of where it makes the slope steeper.
             warnings.simplefilter("ignore", UserWarning)
@@ -124,7 +124,7 @@ def profile(
     ``potential`` is the one that the levels' chains moved in.
     """
     plateau = heat.widest.draws
-    centre = plateau.mean(axis=(0, 1))
+    center = plateau.mean(axis=(0, 1))
     rows = []
     for number, level in enumerate(heat.levels):
         draws = plateau if number == 0 else level.burst.draws
@@ -137,35 +137,35 @@ def profile(
             jnp.asarray(1 / level.temperature),
         )
         values = np.asarray(energies, float)
-        calm = values - 0.5 * np.sum(np.asarray(gradients, float) * (some - centre), axis=1)
+        calm = values - 0.5 * np.sum(np.asarray(gradients, float) * (some - center), axis=1)
         rows.append((level.temperature, values.std(), calm.std()))
-    return Profile(*np.array(rows, float).T), centre
+    return Profile(*np.array(rows, float).T), center
 
 
-def xi_step_size(seen: Profile, coupling: Coupling, breathing: bool) -> tuple[float, str]:
+def xi_step_size(seen: Profile, coupling: Coupling, widening: bool) -> tuple[float, str]:
     """η_ξ, and what decided.
 
     >>> import tacthmc
     >>> calm = Profile(np.array([1.0, 9.0]), np.array([1.0, 9.0]), np.zeros(2))
-    >>> value, why = xi_step_size(calm, calm.coupling(True), breathing=True)
+    >>> value, why = xi_step_size(calm, calm.coupling(True), widening=True)
     >>> round(value, 4), why
     (0.01, 'no lighter, so that θ keeps up')
     """
     lightest = LIGHTEST * _width(coupling) ** 2
-    push = seen.push(coupling, breathing)
+    push = seen.push(coupling, widening)
     allowed = PUSH / push**2 if push > 0 else np.inf
     if allowed > lightest:
         return lightest, "no lighter, so that θ keeps up"
     return float(allowed), f"{PUSH:g} over the square of the largest push λ′σ, {push:.3g}"
 
 
-def bins(seen: Profile, breathing: bool, coupling: Coupling) -> int:
+def bins(seen: Profile, widening: bool, coupling: Coupling) -> int:
     """Four to a standard deviation of Λ: within a bin the mean energy hardly changes.
 
     Of a coupling of which more is plateau there are as many more, since they are equally wide.
     """
     more = float(coupling.wall) / WALL / _width(coupling)
-    return int(np.clip(BINS_PER_SD * seen.length(breathing) * more, FEWEST_BINS, MOST_BINS))
+    return int(np.clip(BINS_PER_SD * seen.length(widening) * more, FEWEST_BINS, MOST_BINS))
 
 
 def _width(coupling: Coupling) -> float:

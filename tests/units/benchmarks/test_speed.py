@@ -24,8 +24,8 @@ from benchmarks.speed import (
     torch_networks,
     torch_tact,
 )
-from benchmarks.speed.catalogue import CASES
-from benchmarks.speed.clock import Contestant, Lap, Ready, Skipped
+from benchmarks.speed.catalog import CASES
+from benchmarks.speed.clock import Contestant, Lap, Completion, Skipped
 from benchmarks.speed.problems import SHAPES, Problem, problem
 from tacthmc.dynamics import PowerCoupling
 
@@ -83,9 +83,9 @@ def test_contestants_take_turns_and_one_that_fails_stops_nobody():
         raise RuntimeError("no idea")
 
     contestants = [
-        Contestant("ours", lambda: Ready(lambda: lap("ours", 8.0), 1.5, {"steps": 4})),
-        Contestant("falls", lambda: Ready(lambda: lap("falls", 2.0))),
-        Contestant("theirs", lambda: Ready(lambda: lap("theirs", 2.0))),
+        Contestant("ours", lambda: Completion(lambda: lap("ours", 8.0), 1.5, {"steps": 4})),
+        Contestant("falls", lambda: Completion(lambda: lap("falls", 2.0))),
+        Contestant("theirs", lambda: Completion(lambda: lap("theirs", 2.0))),
         Contestant("absent", absent),
         Contestant("broken", broken),
     ]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 from benchmarks.speed import command, mixture, pictures
-from benchmarks.speed.catalogue import CASES
+from benchmarks.speed.catalog import CASES
 from benchmarks.speed.file import read_bench, write_bench
 from benchmarks.speed.machine import Elsewhere, cpu_name
 from benchmarks.speed.options import CaseName

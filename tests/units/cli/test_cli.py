@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import tacthmc
 from tacthmc.cli._app import Figure, app
 from tacthmc.cli._model_file import TEMPLATE, load_model
-from tacthmc.paper.figures.catalogue import STUDIES
+from tacthmc.paper.figures.catalog import STUDIES
 from tacthmc.samplers import Untuned
 
 # One worker: the tests share a run.

@@ -5,11 +5,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacthmc.compiler._async_jit import unwaited
+from tacthmc.compiler._async_jit import async_jit
 
 
 def test_it_returns_before_its_result_is_there():
-    @unwaited
+    @async_jit
     def function(x, turns):
         return jax.lax.fori_loop(0, turns, lambda _, x: x @ x / jnp.max(x), x)
 
@@ -29,7 +29,7 @@ def test_arrays_are_traced_and_all_else_is_fixed():
         name: str = eqx.field(static=True)
         shift: float
 
-    @unwaited
+    @async_jit
     def function(part, number, extra):
         traces.append(part.name)
         return part.weight * number + part.shift + (0 if extra is None else extra)
@@ -46,7 +46,7 @@ def test_arrays_are_traced_and_all_else_is_fixed():
 
 
 def test_what_is_equal_may_not_be_the_same():
-    @unwaited
+    @async_jit
     def kind(x, fixed):
         return x + (10 if fixed is True else 20)
 

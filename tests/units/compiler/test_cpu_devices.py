@@ -9,7 +9,7 @@ import tacthmc
 from benchmarks.speed.problems import SHAPES
 from tacthmc.compiler import _cpu_devices as cores
 from tacthmc.paper import networks as models
-from tacthmc.run._gradient_cost import HEAVY, Work, gradient_work, work
+from tacthmc.run._gradient_cost import HEAVY, GradientCost, gradient_cost, work
 from tests.fresh import fresh
 
 CHILD = """
@@ -80,7 +80,7 @@ def test_which_mesh(chains, batch, heavy, wanted):
 @pytest.mark.parametrize(("chains", "wanted"), [(8, {"chains": 4}), (1, {"batch": 4})])
 def test_a_recurrent_networks_mesh(chains, wanted):
     """Whole chains to a core where their number allows it."""
-    recurrent = Work(HEAVY, HEAVY)
+    recurrent = GradientCost(HEAVY, HEAVY)
     mesh = cores.mesh_of_cores(chains, 128, recurrent.spreads_batches, 4)
     assert mesh is not None
     assert dict(mesh.shape) == wanted
@@ -92,14 +92,14 @@ def test_products_are_counted():
     def loop(x, w):
         return jax.lax.scan(lambda c, ab: (c + jnp.sum(ab[0] @ ab[1]), None), 0.0, (x, w))[0]
 
-    assert work(jax.make_jaxpr(loop)(x, w).jaxpr) == Work(5 * 2 * 3 * 4, 120)
-    assert work(jax.make_jaxpr(jax.jit(loop))(x, w).jaxpr) == Work(120, 120)
+    assert cost_of(jax.make_jaxpr(loop)(x, w).jaxpr) == GradientCost(5 * 2 * 3 * 4, 120)
+    assert cost_of(jax.make_jaxpr(jax.jit(loop))(x, w).jaxpr) == GradientCost(120, 120)
     image, kernel = jnp.ones((1, 2, 8, 8)), jnp.ones((3, 2, 3, 3))
     convolved = jax.make_jaxpr(lambda a, b: jax.lax.conv(a, b, (1, 1), "VALID"))(image, kernel)
-    assert work(convolved.jaxpr) == Work(36 * 3 * 2 * 9, 0)
+    assert work(convolved.jaxpr) == GradientCost(36 * 3 * 2 * 9, 0)
     either = jax.make_jaxpr(lambda p, a, b: jax.lax.cond(p, lambda: a @ b, lambda: 2 * a @ b @ b))
     square = jnp.ones((3, 3))
-    assert work(either(True, square, square).jaxpr) == Work(54, 0)
+    assert work(either(True, square, square).jaxpr) == GradientCost(54, 0)
 
 
 def test_a_loop_of_heavy_turns_is_no_recurrence():
@@ -109,7 +109,7 @@ def test_a_loop_of_heavy_turns_is_no_recurrence():
         lambda ws: jax.lax.scan(lambda x, w: (x @ w, None), jnp.ones((500, 500)), ws)[0]
     )(shape)
     assert HEAVY < 500**3
-    assert work(layers.jaxpr) == Work(3 * 500**3, 0)
+    assert work(layers.jaxpr) == GradientCost(3 * 500**3, 0)
 
 
 def gradient(name, batch):
@@ -122,12 +122,12 @@ def gradient(name, batch):
         batched=True,
     )
     data = potential.init_data(jax.random.key(0))
-    return gradient_work(potential, data, model.init(jax.random.key(0)), None)
+    return gradient_cost(potential, data, model.init(jax.random.key(0)), None)
 
 
 def test_a_networks_gradient_is_counted():
     # Forward, and backward to weights and inputs: the images', too, as nothing has dropped it yet.
-    assert gradient("mlp", 16) == Work(16 * 3 * (784 * 100 + 100 * 47), 0)
+    assert gradient("mlp", 16) == GradientCost(16 * 3 * (784 * 100 + 100 * 47), 0)
 
 
 @pytest.mark.parametrize(

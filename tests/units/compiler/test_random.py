@@ -8,7 +8,7 @@ from jax.extend.random import threefry_2x32
 from scipy import stats
 
 from tacthmc.compiler import _random as generator
-from tacthmc.compiler._keys import step_keys
+from tacthmc.compiler._random import step_keys
 from tacthmc.compiler._random import FEW, normals
 from tests.budget import PER_CHECK, QUANTILE
 

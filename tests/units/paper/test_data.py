@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 from tacthmc.cli._app import app
 from tacthmc.paper import data
-from tacthmc.paper.data import catalogue
-from tacthmc.paper.data.catalogue import ENTRIES, Archive
+from tacthmc.paper.data import catalog
+from tacthmc.paper.data.catalog import ENTRIES, Archive
 from tacthmc.paper.data.official import KEYS
 from tacthmc.paper.data.pickles import read_arrays
 
@@ -114,7 +114,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def small(server, monkeypatch):
-    """The catalogue with the server's small sets for the official ones."""
+    """The catalog with the server's small sets for the official ones."""
     root, address = server
     for name, make in FILES.items():
         arrays, archives = SETS[name], []
@@ -129,7 +129,7 @@ def small(server, monkeypatch):
             num_train=len(arrays[0]),
             num_test=len(arrays[2]),
         )
-        monkeypatch.setitem(catalogue.ENTRIES, name, entry)
+        monkeypatch.setitem(catalog.ENTRIES, name, entry)
     return root
 
 
@@ -154,7 +154,7 @@ def test_downloaded_read_and_read_again(name, small, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", list(SETS))
 def test_archives_and_arrays_in_a_folder(name, small, tmp_path):
     (tmp_path / name).mkdir()
-    for archive in catalogue.ENTRIES[name].archives:
+    for archive in catalog.ENTRIES[name].archives:
         (tmp_path / name / archive.file).write_bytes((small / name / archive.file).read_bytes())
     assert_same(data.load(name, folder=tmp_path), name)
     other = tmp_path / "other"
@@ -167,10 +167,10 @@ def test_archives_and_arrays_in_a_folder(name, small, tmp_path):
 
 def test_without_a_network_it_says_what_to_put_where(small, tmp_path, monkeypatch):
     pytest.importorskip("pooch")
-    entry = catalogue.ENTRIES["cifar10"]
+    entry = catalog.ENTRIES["cifar10"]
     # Port 9 discards; nothing listens there.
     nowhere = replace(entry.archives[0], address="http://127.0.0.1:9/cifar-10-python.tar.gz")
-    monkeypatch.setitem(catalogue.ENTRIES, "cifar10", replace(entry, archives=(nowhere,)))
+    monkeypatch.setitem(catalog.ENTRIES, "cifar10", replace(entry, archives=(nowhere,)))
     with pytest.raises(data.DataError, match="could not be downloaded") as error:
         data.load("cifar10", folder=tmp_path)
     assert str(tmp_path / "cifar10" / "cifar-10-python.tar.gz") in str(error.value)
@@ -186,9 +186,9 @@ def test_without_pooch_it_says_so(small, tmp_path, monkeypatch):
 
 def test_a_download_with_the_wrong_checksum_is_not_kept(small, tmp_path, monkeypatch):
     pytest.importorskip("pooch")
-    entry = catalogue.ENTRIES["cifar10"]
+    entry = catalog.ENTRIES["cifar10"]
     other = replace(entry.archives[0], md5="0" * 32)
-    monkeypatch.setitem(catalogue.ENTRIES, "cifar10", replace(entry, archives=(other,)))
+    monkeypatch.setitem(catalog.ENTRIES, "cifar10", replace(entry, archives=(other,)))
     with pytest.raises(data.DataError, match="hash"):
         data.load("cifar10", folder=tmp_path)
     assert not list(tmp_path.rglob("*.tar.gz"))
@@ -217,10 +217,10 @@ def test_a_pickle_that_would_run_something_is_refused(protocol, small, tmp_path)
     packed = tar_of({"data_batch_1": pickle.dumps({b"data": Malicious(mark)}, protocol)})
     (tmp_path / "cifar10").mkdir()
     (tmp_path / "cifar10" / "cifar-10-python.tar.gz").write_bytes(packed)
-    entry = catalogue.ENTRIES["cifar10"]
+    entry = catalog.ENTRIES["cifar10"]
     archive = replace(entry.archives[0], md5=hashlib.md5(packed).hexdigest())
     with pytest.MonkeyPatch.context() as patched:
-        patched.setitem(catalogue.ENTRIES, "cifar10", replace(entry, archives=(archive,)))
+        patched.setitem(catalog.ENTRIES, "cifar10", replace(entry, archives=(archive,)))
         with pytest.raises(data.DataError, match=r"it wants (posix|nt)\.mkdir"):
             data.load("cifar10", folder=tmp_path)
     assert not mark.exists()
@@ -249,7 +249,7 @@ def fashion_folder(tmp_path, monkeypatch, **changed):
         (tmp_path / "fashion_mnist" / file).write_bytes(content)
         archives.append(Archive(file, "", hashlib.md5(content).hexdigest()))
     entry = replace(ENTRIES["fashion_mnist"], archives=tuple(archives), num_train=20, num_test=10)
-    monkeypatch.setitem(catalogue.ENTRIES, "fashion_mnist", entry)
+    monkeypatch.setitem(catalog.ENTRIES, "fashion_mnist", entry)
 
 
 @pytest.mark.parametrize(
@@ -319,17 +319,17 @@ def some_set():
 
 
 def test_normalised_by_training_channels():
-    found = data.normalised(some_set())
+    found = data.normalized(some_set())
     channels = found.train_images.reshape(-1, 3)
     assert np.allclose(channels.mean(axis=0), 0, atol=1e-5)
     assert np.allclose(channels.std(axis=0), 1, atol=1e-5)
     mean, sd = (f(some_set().train_images, axis=(0, 1, 2)) for f in (np.mean, np.std))
     expected = (some_set().test_images - mean) / sd
     assert np.allclose(found.test_images, expected, atol=1e-5)
-    authors = data.normalised(some_set(), "authors")
+    authors = data.normalized(some_set(), "authors")
     assert np.allclose(authors.test_images, (some_set().test_images / 255 - 0.1307) / 0.3081)
     with pytest.raises(TypeError, match="uint8"):
-        data.normalised(found)
+        data.normalized(found)
 
 
 def test_validation_is_a_part_of_the_training_data_alike_in_classes():

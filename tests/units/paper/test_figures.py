@@ -20,7 +20,7 @@ from tacthmc.paper.figures import (
     step_size,
     tuning,
 )
-from tacthmc.paper.figures.catalogue import STUDIES
+from tacthmc.paper.figures.catalog import STUDIES
 from tacthmc.paper.figures.study import read_results, rounded, write_picture, write_results
 
 ROOT = Path(__file__).parents[3]

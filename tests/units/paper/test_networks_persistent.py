@@ -11,7 +11,7 @@ from tacthmc.paper.networks import lstm, written_out
 from tacthmc.paper.networks.persistent import EXAMPLES, last_state
 
 TOLERANCE = 2e-3
-"""A sum in another order may round a factor to bfloat16's other neighbour, 2⁻⁸ away."""
+"""A sum in another order may round a factor to bfloat16's other neighbor, 2⁻⁸ away."""
 
 
 def drawn(steps=5, examples=3, inputs=6, hidden=16, seed=0):

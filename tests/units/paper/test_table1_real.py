@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tacthmc.cli._app import app
-from tacthmc.paper.data.catalogue import ENTRIES
+from tacthmc.paper.data.catalog import ENTRIES
 
 IMAGES = Path(__file__).parent / "images"
 METHODS, EPOCHS = ("adam", "tact"), 20
@@ -43,7 +43,7 @@ def test_every_cell_is_there(folder):
         assert 0 <= record["accuracy"] <= 1
         assert 0 < record["log_loss"] < 4
         assert 0 <= record["ece"] <= 1
-    # 140 steps are few, but something is learnt: one in ten would be chance.
+    # 140 steps are few, but something is learned: one in ten would be chance.
     assert found["adam", 0.0, 0]["accuracy"] > 0.3
     assert {r["note"] for r in records if r["method"] == "tact"} == {"no round trip: SGNHT"}
 

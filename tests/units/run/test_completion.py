@@ -5,11 +5,11 @@ import time
 import jax
 import jax.numpy as jnp
 
-from tacthmc.compiler._async_jit import unwaited
-from tacthmc.run._completion import Ready
+from tacthmc.compiler._async_jit import async_jit
+from tacthmc.run._driver import Completion
 
 
-@unwaited
+@async_jit
 def _work(x, turns):
     return jax.lax.fori_loop(0, turns, lambda _, x: x @ x / jnp.max(x), x)
 
@@ -20,13 +20,13 @@ def test_whoever_waits_learns_when_it_was_there():
     launched = time.perf_counter()
     found = _work(x, jnp.asarray(200))
     assert not found.is_ready()
-    at = Ready(found).wait()
+    at = Completion(found).wait()
     assert found.is_ready()
     assert launched < at <= time.perf_counter()
 
 
 def test_a_host_that_looks_late_learns_the_same():
-    ready = Ready(jnp.ones(3).block_until_ready())
+    ready = Completion(jnp.ones(3).block_until_ready())
     ready.wait()
     looked = time.perf_counter()
     assert ready.wait() < looked
@@ -36,4 +36,4 @@ def test_a_host_that_looks_late_learns_the_same():
 def test_an_error_is_left_to_whoever_reads():
     array = jnp.ones(3)
     array.delete()
-    assert Ready(array).wait() <= time.perf_counter()
+    assert Completion(array).wait() <= time.perf_counter()

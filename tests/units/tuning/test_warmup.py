@@ -275,7 +275,7 @@ def test_a_stream_cannot_be_warmed_up():
 
 @pytest.fixture(scope="module")
 def network():
-    """2,000 examples of 20 inputs, labelled by another network; 785 parameters, batches of 20."""
+    """2,000 examples of 20 inputs, labeled by another network; 785 parameters, batches of 20."""
     model = tacthmc.paper.networks.mlp(20, 30, 5)
     rng = np.random.default_rng(0)
     inputs = jnp.asarray(rng.normal(size=(2000, 20)) + 1.0, jnp.float32)

@@ -55,7 +55,7 @@ def fetch(names: Names = None, folder: Folder = None) -> None:
 
     Of emnist47 there is none; it is left out unless it is named.
     """
-    from tacthmc.paper.data.catalogue import ENTRIES
+    from tacthmc.paper.data.catalog import ENTRIES
     from tacthmc.paper.data.download import fetch as fetch_archives
     from tacthmc.paper.data.folder import data_folder
 
@@ -73,7 +73,7 @@ def list_sets(folder: Folder = None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from tacthmc.paper.data.catalogue import ENTRIES
+    from tacthmc.paper.data.catalog import ENTRIES
     from tacthmc.paper.data.folder import archive_path, data_folder, npz_path
 
     place = data_folder(folder)
@@ -98,7 +98,7 @@ def verify(names: Names = None, folder: Folder = None) -> None:
 
     By default those that are on this machine.
     """
-    from tacthmc.paper.data.catalogue import ENTRIES
+    from tacthmc.paper.data.catalog import ENTRIES
     from tacthmc.paper.data.errors import DataError
     from tacthmc.paper.data.folder import archive_path, data_folder, npz_path
     from tacthmc.paper.data.load import load

@@ -52,7 +52,7 @@ def corrupted(
         raise ValueError(f"severity must be 1 to {len(NOISE)}; got {severity}")
     if images.ndim not in (3, 4):
         raise ValueError(
-            f"images must have shape (n, height, width) or (n, height, width, colour); got"
+            f"images must have shape (n, height, width) or (n, height, width, color); got"
             f" {images.shape}"
         )
     make: dict[str, Callable[[np.ndarray], np.ndarray]] = {

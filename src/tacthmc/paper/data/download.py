@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from tacthmc.paper.data.catalogue import Entry
+from tacthmc.paper.data.catalog import Entry
 from tacthmc.paper.data.errors import DataError
 from tacthmc.paper.data.folder import archive_path, check_archive, where_to_put
 

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from tacthmc.paper.data.catalogue import Archive, Entry
+from tacthmc.paper.data.catalog import Archive, Entry
 from tacthmc.paper.data.errors import DataError
 
 VARIABLE = "TACTHMC_DATA"
@@ -57,7 +57,7 @@ def check_archive(path: Path, archive: Archive) -> None:
 def where_to_put(name: str, entry: Entry, folder: Path) -> str:
     """What a person can do without a network.
 
-    >>> from tacthmc.paper.data.catalogue import ENTRIES
+    >>> from tacthmc.paper.data.catalog import ENTRIES
     >>> print(where_to_put("emnist47", ENTRIES["emnist47"], Path("data")))
     put it into data/emnist47.npz (uint8 arrays x_train, y_train, x_test, y_test)
     """

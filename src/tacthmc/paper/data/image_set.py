@@ -21,7 +21,7 @@ class ImageSet:
 
     name: str
     train_images: Num[np.ndarray, "n ..."] = field(repr=False)
-    """uint8 of 0 to 255 as read, [n, height, width] or [n, height, width, colour]."""
+    """uint8 of 0 to 255 as read, [n, height, width] or [n, height, width, color]."""
     train_labels: Integer[np.ndarray, " n"] = field(repr=False)
     test_images: Num[np.ndarray, "m ..."] = field(repr=False)
     test_labels: Integer[np.ndarray, " m"] = field(repr=False)

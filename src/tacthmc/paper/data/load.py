@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tacthmc.paper.data.catalogue import Entry, entry
+from tacthmc.paper.data.catalog import Entry, entry
 from tacthmc.paper.data.download import fetch
 from tacthmc.paper.data.errors import DataError
 from tacthmc.paper.data.folder import (

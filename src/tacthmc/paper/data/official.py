@@ -45,7 +45,7 @@ def emnist_balanced(folder: Path) -> Mapping[str, np.ndarray]:
 
 
 def cifar10(folder: Path) -> Mapping[str, np.ndarray]:
-    """Six pickles in a tar.gz, planes of colour one after the other."""
+    """Six pickles in a tar.gz, planes of color one after the other."""
     path = folder / "cifar-10-python.tar.gz"
     try:
         with tarfile.open(path) as archive:

@@ -116,7 +116,7 @@ def measure(config: Config, say: Say) -> Numbers:
 
 
 def described(run: Run, coupling: Coupling, learns: bool) -> Numbers:
-    """The profile learnt, ξ's histogram, and flatness over time, of all chains together."""
+    """The profile learned, ξ's histogram, and flatness over time, of all chains together."""
     xi, wall = run.after_warmup("xi"), float(coupling.wall)
     edges = np.linspace(-wall, wall, BINS + 1)
     counts = np.histogram(xi, edges)[0]
@@ -163,7 +163,7 @@ def picture(numbers: Numbers) -> Any:
             row["flatness_steps"], row["flatness_so_far"], color=color, label=name, marker="."
         )
     # A bias that runs off leaves the picture, so that the others can be seen.
-    profiles.set(title="free energy A(ξ); grey: by quadrature", ylim=(-5, 1.5))
+    profiles.set(title="free energy A(ξ); gray: by quadrature", ylim=(-5, 1.5))
     histograms.set(title="histogram of ξ; line: uniform", ylim=(0, 1.0))
     times.set(title="ξ's distance from uniform so far", xlabel="step", ylabel="total variation")
     times.legend(frameon=False, fontsize=7)

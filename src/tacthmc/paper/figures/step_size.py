@@ -2,7 +2,7 @@
 
 Many chains on the mixture of Figure 1, each from an exact draw, with exact gradients: what is
 wrong with the spread within modes is the integrator's doing. c is a friction per step, so it
-shrinks with Δt = √η (c = Δt, γ = 1); else the discretisation would have no limit.
+shrinks with Δt = √η (c = Δt, γ = 1); else the discretization would have no limit.
 """
 
 import warnings
@@ -15,7 +15,7 @@ import numpy as np
 
 import tacthmc
 from tacthmc.dynamics import Langevin, ScalarThermostat
-from tacthmc.dynamics._integrator import Integrator
+from tacthmc.dynamics._langevin import Integrator
 from tacthmc.paper.figures import measures
 from tacthmc.paper.figures.study import Numbers, Say, Study, new_figure
 from tacthmc.report import Table

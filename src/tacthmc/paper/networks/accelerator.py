@@ -8,7 +8,7 @@ AMPERE = 8
 """The first generation whose tensor cores multiply TF32 and bfloat16."""
 ROOMY = (9, 10)
 """Generations whose multiprocessors have 227 kB of shared memory (Hopper, Blackwell for data
-centres); others have 164 kB at most."""
+centers); others have 164 kB at most."""
 
 
 def has_tensor_cores() -> bool:

@@ -89,7 +89,7 @@ class CNN(Model):
 def cnn(
     classes: int = 10, *, compute: Compute = "float32", convolution: Method | None = None
 ) -> CNN:
-    """A network for CIFAR-10's images, 32×32×3 (height, width, colour), 106,278 parameters.
+    """A network for CIFAR-10's images, 32×32×3 (height, width, color), 106,278 parameters.
 
     conv 3×3, 16 channels, ReLU, 2×2 max-pool; the same again; dense 1024 → 100, ReLU; dense
     100 → classes.

@@ -93,7 +93,7 @@ class _Patch(NamedTuple):
 
 
 def _divide(a: Array, b: int) -> tuple[Array, Array]:
-    # Not a // b, whose care for signs hides from Triton which addresses are neighbours.
+    # Not a // b, whose care for signs hides from Triton which addresses are neighbors.
     by = lax.full_like(a, b)
     return lax.div(a, by), lax.rem(a, by)
 

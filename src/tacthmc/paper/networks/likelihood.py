@@ -74,11 +74,11 @@ def gaussian_prior(
 ) -> GaussianPrior:
     """Independent N(0, scale²) for every parameter: log p(θ) = −½ τ Σ θ², τ = 1/scale².
 
-    The normalising constant is left out.
+    The normalizing constant is left out.
 
     Args:
         scale: the standard deviation; or give
-        precision: τ, the weight decay of an optimiser.
+        precision: τ, the weight decay of an optimizer.
 
     >>> import jax.numpy as jnp
     >>> prior = gaussian_prior(scale=0.5)

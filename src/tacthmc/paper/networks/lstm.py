@@ -91,7 +91,7 @@ def lstm(
             for NVIDIA's GPUs and ``compute="bfloat16"``; on a CPU it is interpreted, which is slow,
             for tests); the numbers are the same up to rounding at ``compute``. By default the
             fastest: the loop on a CPU, on a GPU written out, or one kernel where it fits (NVIDIA's
-            Hopper, and Blackwell for data centres).
+            Hopper, and Blackwell for data centers).
 
     >>> import jax, jax.numpy as jnp
     >>> model = lstm()

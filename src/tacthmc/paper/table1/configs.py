@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from tacthmc import _checks as checks
 from tacthmc.dynamics._bias import AdaptiveBiasingForce
-from tacthmc.dynamics._integrator import Euler
+from tacthmc.dynamics._langevin import Euler
 from tacthmc.dynamics._relaxation import Relaxed
 from tacthmc.dynamics._schedule import Sweep
 from tacthmc.dynamics._shaped_coupling import ShapedCoupling
@@ -39,7 +39,7 @@ class Config:
     """Whether SGNHT has a thermostat for each tensor."""
     label_kind: Literal["permutation", "random per batch"] = "permutation"
     pixels: Literal["plain", "train", "authors"] = "plain"
-    """0 to 1 as they are, or normalised as in :func:`tacthmc.paper.data.normalised`."""
+    """0 to 1 as they are, or normalized as in :func:`tacthmc.paper.data.normalized`."""
     epochs: int = EPOCHS
     tact_epochs: int = EPOCHS
     burn_in: float = 0.3
@@ -71,7 +71,7 @@ CONFIGS: dict[str, Config] = {
     ),
     "authors": Config(
         "the choices of the authors' code: its coupling, metadynamics, η_ξ = η_θ/100, a"
-        " thermostat per tensor, labels randomised per batch, pixels normalised as MNIST's,"
+        " thermostat per tensor, labels randomised per batch, pixels normalized as MNIST's,"
         " 2,000 epochs for TACT-HMC",
         variant="authors",
         euler=True,
@@ -81,7 +81,7 @@ CONFIGS: dict[str, Config] = {
         tact_epochs=2 * EPOCHS,
     ),
     "tuned": Config(
-        "this library's integrator and bias with thermostats of relative inertia, pixels normalised"
+        "this library's integrator and bias with thermostats of relative inertia, pixels normalized"
         " by the training images' mean and standard deviation; TACT-HMC tempers the likelihood, its"
         " ξ is held at 0 for the burn-in and swept from then on, λ falls evenly along it, and"
         " nothing is kept after a sweep until the energy has stopped falling",

@@ -10,7 +10,7 @@ from tacthmc.paper.figures.study import FORMATS, new_figure
 from tacthmc.paper.table1.summary import Entry, by_task
 
 
-def _colours(own: Sequence[Entry]) -> dict[str, str]:
+def _colors(own: Sequence[Entry]) -> dict[str, str]:
     """One for each method and configuration, in the table's order."""
     return {title: f"C{n % 10}" for n, title in enumerate(dict.fromkeys(e.title for e in own))}
 
@@ -38,14 +38,14 @@ def write_pictures(folder: Path, found: Sequence[Entry]) -> list[Path]:
 
 def curves(own: Sequence[Entry]) -> Any:
     """Accuracy and log-loss of the running average (of the iterate: dotted) against epochs."""
-    noises, colours = sorted({entry.noise for entry in own}), _colours(own)
+    noises, colors = sorted({entry.noise for entry in own}), _colors(own)
     figure = new_figure(3.4 * len(noises) + 1.5, 5.0)
     grid = figure.subplots(2, len(noises), squeeze=False, sharex=True)
     for column, noise in enumerate(noises):
         for entry in own:
             if entry.noise == noise:
                 for row, score in enumerate(("accuracy", "log_loss")):
-                    _curve(grid[row, column], entry, score, colours[entry.title])
+                    _curve(grid[row, column], entry, score, colors[entry.title])
         grid[0, column].set_title(f"{noise:.0%} wrong labels")
         grid[1, column].set_xlabel("epoch")
     grid[0, 0].set_ylabel("test accuracy")
@@ -55,25 +55,25 @@ def curves(own: Sequence[Entry]) -> Any:
     return figure
 
 
-def _curve(ax: Any, entry: Entry, score: str, colour: str) -> None:
+def _curve(ax: Any, entry: Entry, score: str, color: str) -> None:
     for number, record in enumerate(entry.records):
         curve = record["curve"]
         label = entry.title if number == 0 else None
         for name, style, shown in ((score, "-", label), (f"draw_{score}", ":", None)):
             values = np.array(curve[name], float)
-            ax.plot(curve["epoch"], values, style, color=colour, linewidth=0.9, label=shown)
+            ax.plot(curve["epoch"], values, style, color=color, linewidth=0.9, label=shown)
 
 
 def reliabilities(own: Sequence[Entry]) -> Any:
     """Accuracy against confidence, a panel for each noise level."""
-    noises, colours = sorted({entry.noise for entry in own}), _colours(own)
+    noises, colors = sorted({entry.noise for entry in own}), _colors(own)
     figure = new_figure(3.0 * len(noises) + 1.0, 3.2)
     panels = figure.subplots(1, len(noises), squeeze=False, sharey=True)[0]
     for ax, noise in zip(panels, noises, strict=True):
         ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
         for entry in own:
             if entry.noise == noise:
-                _reliability(ax, entry, colours[entry.title])
+                _reliability(ax, entry, colors[entry.title])
         ax.set(title=f"{noise:.0%} wrong labels", xlabel="confidence", xlim=(0, 1), ylim=(0, 1))
     panels[0].set_ylabel("accuracy")
     if panels[0].get_legend_handles_labels()[0]:
@@ -81,14 +81,14 @@ def reliabilities(own: Sequence[Entry]) -> Any:
     return figure
 
 
-def _reliability(ax: Any, entry: Entry, colour: str) -> None:
+def _reliability(ax: Any, entry: Entry, color: str) -> None:
     found = [record["reliability"] for record in entry.records if record["reliability"]]
     for number, one in enumerate(found):
         confidence, accuracy = (np.array(one[k], float) for k in ("confidence", "accuracy"))
         label = entry.title if number == 0 else None
         ax.plot(
             confidence, accuracy, marker="o", markersize=2, linewidth=0.9,
-            color=colour, label=label,
+            color=color, label=label,
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Array
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.dynamics._sampler import Sampler
 from tacthmc.paper.data.image_set import ImageSet
-from tacthmc.paper.data.normalise import normalised
+from tacthmc.paper.data.normalize import normalized
 from tacthmc.paper.data.shape import shaped
 from tacthmc.paper.table1.configs import sampler_settings
 from tacthmc.paper.table1.group import Cell, Group
@@ -55,7 +55,7 @@ def _started(
 
     def one(arrays: Any, number: Array, key: PRNGKey, position: Position) -> Chain:
         own = eqx.combine(arrays, rest)
-        return start_chain(key, own, potential.of_chain(number), position)
+        return start_chain(key, own, potential.for_chain(number), position)
 
     in_axes = (0 if swept else None, 0, 0, 0)
     start = jax.vmap(one, in_axes=in_axes, out_axes=chain_axes(potential))
@@ -68,7 +68,7 @@ class Program:
     def __init__(self, group: Group, data: ImageSet):
         """Put data and settings on the device."""
         self.group, config, chosen = group, group.configured, TASKS[group.task]
-        data = data if config.pixels == "plain" else normalised(data, config.pixels)
+        data = data if config.pixels == "plain" else normalized(data, config.pixels)
         ready = task(
             group.task,
             group.method,

@@ -31,7 +31,7 @@ def records(running: Running, data: ImageSet, command: str) -> list[Record]:
     """One for each cell, finished or not; one for all chains whose predictions are averaged."""
     program, tally = running.program, running.tally
     labels = program.host_labels
-    last = _last_iterates(program, running.chains) if _is_optimiser(program) else []
+    last = _last_iterates(program, running.chains) if _is_optimizer(program) else []
     common = _common(running, data, command)
     # Of hundreds of searched chains, and of several that are judged together, the end is enough.
     stage = program.group.stage
@@ -43,7 +43,7 @@ def records(running: Running, data: ImageSet, command: str) -> list[Record]:
         sound = [chain for chain in members if not tally.diverged[chain]]
         averages = [running.averages.prediction(chain) for chain in sound]
         average = _together([one for one in averages if one is not None])
-        judged = _together([last[c] for c in sound]) if _is_optimiser(program) else average
+        judged = _together([last[c] for c in sound]) if _is_optimizer(program) else average
         found.append(
             rounded(
                 common
@@ -58,7 +58,7 @@ def records(running: Running, data: ImageSet, command: str) -> list[Record]:
     return found
 
 
-def _is_optimiser(program: Program) -> bool:
+def _is_optimizer(program: Program) -> bool:
     return program.group.method in OPTIMISERS
 
 
@@ -86,7 +86,7 @@ def _common(running: Running, data: ImageSet, command: str) -> Record:
         "data": data.name,
         "images": [len(data.train_labels), len(data.test_labels)],
         "method": group.method,
-        "judged_by": "last iterate" if _is_optimiser(program) else "average over draws",
+        "judged_by": "last iterate" if _is_optimizer(program) else "average over draws",
         "config": group.config,
         "config_is": group.configured.about,
         "compute": group.compute,
@@ -185,7 +185,7 @@ def _journey(running: Running, members: list[int]) -> Record:
         "plateau_share": mean(tally.plateau) if tempered else None,
         "round_trips": trips,
         "hottest": max(tally.hottest[chain] for chain in members) if tempered else None,
-        "kinetic_temperature": None if _is_optimiser(running.program) else mean(tally.kinetic),
+        "kinetic_temperature": None if _is_optimizer(running.program) else mean(tally.kinetic),
         "diverged_at_step": first or None,
         "note": note(first, trips, draws)
         + (f" in {len(diverged)} of {len(members)} chains" if first and len(members) > 1 else ""),

@@ -22,10 +22,10 @@ DECAY = 1e-3
 """The authors' loss is the mean cross-entropy + 1e-3·Σθ²: a prior of precision 2e-3·N."""
 
 RATE = 1e-3
-"""The authors' learning rate of both optimisers, on that loss."""
+"""The authors' learning rate of both optimizers, on that loss."""
 
 
-class Ready(NamedTuple):
+class Completion(NamedTuple):
     """What :func:`tacthmc.sample` takes, and what made it."""
 
     potential: Potential
@@ -82,18 +82,18 @@ def task(
     batches: Literal["replacement", "epochs"] = "epochs",
     compute: str = "float32",
     **settings: Any,
-) -> Ready:
+) -> Completion:
     """A cell of the paper's Table 1, ready to run.
 
     Prior, batch size and 7-tuple are the paper's and its authors' (per datum, see
     :func:`tacthmc.samplers.tact_from_tuple`). The paper tunes its baselines and does not say to what: here
-    SGHMC and SGNHT have the η_θ, c_θ and K of the 7-tuple, and the optimisers the rates of the
+    SGHMC and SGNHT have the η_θ, c_θ and K of the 7-tuple, and the optimizers the rates of the
     authors' code (1e-3, momentum 0.9). All of these are first settings, not tuned ones.
 
     Args:
         name: "mlp" (784-100-47), "rnn" (LSTM) or "cnn".
         method: "adam", "momentum_sgd", "sghmc", "sgnht" or "tact".
-        data: from :func:`tacthmc.paper.data.load`, as it is or normalised. With "emnist47" for the
+        data: from :func:`tacthmc.paper.data.load`, as it is or normalized. With "emnist47" for the
             paper's EMNIST Balanced the result is one on emnist47.
         variant: of TACT-HMC. "splitting", the same numbers with this library's integrator, bias
             and thermostat; "algorithm1" and "authors" as they are, which on a network may diverge.
@@ -133,4 +133,4 @@ def task(
         classes = None if label_kind == "permutation" else chosen.classes
         potential = label_noise(potential, label_share, label_kind, classes=classes)
     sampler = METHODS[method](chosen, num_data, variant, dict(settings))
-    return Ready(potential, model.init, sampler, model)
+    return Completion(potential, model.init, sampler, model)

@@ -11,7 +11,7 @@ AUTHORS = (0.1307, 0.3081)
 """MNIST's mean and standard deviation, which the authors' code takes for every data set."""
 
 
-def normalised(data: ImageSet, how: Literal["train", "authors"] = "train") -> ImageSet:
+def normalized(data: ImageSet, how: Literal["train", "authors"] = "train") -> ImageSet:
     r"""float32 images, (x/255 − mean)/sd, both parts alike.
 
     Args:
@@ -19,14 +19,14 @@ def normalised(data: ImageSet, how: Literal["train", "authors"] = "train") -> Im
         how: "train" takes mean and standard deviation of each channel over the training images;
             "authors" takes MNIST's (0.1307, 0.3081) for any data set, as the authors' code does.
 
-    Models divide uint8 images by 255 themselves: what is not normalised can stay as it is.
+    Models divide uint8 images by 255 themselves: what is not normalized can stay as it is.
 
     >>> import numpy as np
     >>> images, labels = np.array([[[0, 255]]], np.uint8), np.zeros(1, np.uint8)
     >>> data = ImageSet("two", images, labels, images, labels, ("a",), "here")
-    >>> normalised(data).test_images.tolist()
+    >>> normalized(data).test_images.tolist()
     [[[-1.0, 1.0]]]
-    >>> [round(float(x), 4) for x in normalised(data, "authors").test_images.ravel()]
+    >>> [round(float(x), 4) for x in normalized(data, "authors").test_images.ravel()]
     [-0.4242, 2.8215]
     """
     if how not in ("train", "authors"):
@@ -37,7 +37,7 @@ def normalised(data: ImageSet, how: Literal["train", "authors"] = "train") -> Im
     if how == "authors":
         mean, sd = (np.float32(number) for number in AUTHORS)
     else:
-        # Per channel where there is an axis of colour.
+        # Per channel where there is an axis of color.
         axes = (0, 1, 2)
         mean = (images.mean(axis=axes) / 255).astype(np.float32)
         sd = (images.std(axis=axes) / 255).astype(np.float32)
@@ -51,5 +51,5 @@ def normalised(data: ImageSet, how: Literal["train", "authors"] = "train") -> Im
         data,
         train_images=scaled(images),
         test_images=scaled(data.test_images),
-        source=f"{data.source}, normalised ({how})",
+        source=f"{data.source}, normalized ({how})",
     )

@@ -1,28 +1,25 @@
-"""A run's state as one array of words, a row per chain.
+"""A tree of arrays as one array of words, a row per chain.
 
 A checkpoint of one array is written and read faster than one of many small ones. What chains
 have in common (a place in an epoch) stands in every row.
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, UInt32
 
-from tacthmc.compiler._mesh import arranged
-from tacthmc.potentials._base import Potential
-from tacthmc.run._chunk import Chain, chain_axes
-
 _WORDS = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint32}
 
 
-def _mapped(potential: Potential, chains: Chain) -> list[bool]:
+def _mapped(axes: Any, tree: Any) -> list[bool]:
     """For each leaf, whether it has a chain axis."""
     flags = jax.tree.map(
         lambda axis, part: jax.tree.map(lambda _: axis == 0, part),
-        chain_axes(potential),
-        chains,
+        axes,
+        tree,
         is_leaf=lambda x: x is None,
     )
     return jax.tree.leaves(flags)
@@ -35,23 +32,28 @@ def _words(leaf: Array, lead: int) -> Array:
     return bits.reshape(*bits.shape[:lead], size).astype(jnp.uint32)
 
 
-def pack(potential: Potential, chains: Chain, spmd: str | None) -> UInt32[Array, "c w"]:
-    """A state's bits."""
-    count = chains.health.step.shape[0]
+def pack_words(tree: Any, axes: Any, count: int) -> UInt32[Array, "c w"]:
+    """The bits of all arrays, of ``count`` chains; ``axes`` says which have an axis of chains.
+
+    >>> import jax.numpy as jnp
+    >>> tree = {"x": jnp.array([1.5, -2.0]), "shared": jnp.array(3)}
+    >>> axes = {"x": 0, "shared": None}
+    >>> words = pack_words(tree, axes, 2)
+    >>> words.shape, unpack_words(words, tree, axes)["x"].tolist()
+    ((2, 2), [1.5, -2.0])
+    """
     rows = [
         _words(leaf, 1) if mapped else jnp.broadcast_to(w := _words(leaf, 0), (count, w.size))
-        for leaf, mapped in zip(jax.tree.leaves(chains), _mapped(potential, chains), strict=True)
+        for leaf, mapped in zip(jax.tree.leaves(tree), _mapped(axes, tree), strict=True)
     ]
-    return arranged(jnp.concatenate(rows, axis=1), spmd)
+    return jnp.concatenate(rows, axis=1)
 
 
-def unpack(
-    potential: Potential, words: UInt32[Array, "c w"], like: Chain, spmd: str | None
-) -> Chain:
-    """The state again, in the shapes of ``like``."""
+def unpack_words(words: UInt32[Array, "c w"], like: Any, axes: Any) -> Any:
+    """The arrays again, in the shapes of ``like``."""
     leaves, structure = jax.tree.flatten(like)
     place, found = 0, []
-    for leaf, mapped in zip(leaves, _mapped(potential, like), strict=True):
+    for leaf, mapped in zip(leaves, _mapped(axes, like), strict=True):
         stored = jnp.dtype(jnp.uint8) if leaf.dtype == bool else jnp.dtype(leaf.dtype)
         width = _WORDS[stored.itemsize]
         parts = stored.itemsize // jnp.dtype(width).itemsize
@@ -59,8 +61,7 @@ def unpack(
         part = words[:, place : place + size] if mapped else words[0, place : place + size]
         place += size
         part = part.astype(width).reshape(*leaf.shape, *([parts] if parts > 1 else []))
-        value = jax.lax.bitcast_convert_type(part, stored).astype(leaf.dtype)
-        found.append(arranged(value, spmd if mapped else None))
+        found.append(jax.lax.bitcast_convert_type(part, stored).astype(leaf.dtype))
     return jax.tree.unflatten(structure, found)
 
 

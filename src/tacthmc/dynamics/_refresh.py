@@ -1,0 +1,25 @@
+"""When momenta are drawn afresh."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+
+class Refresh(NamedTuple):
+    """Draw momenta afresh after every ``every`` steps, on the plateau or ``everywhere``.
+
+    Algorithm 1 names it as an option for the momenta of both θ and ξ, on the plateau.
+
+    >>> import tacthmc
+    >>> tacthmc.tact(0.01, refresh=Refresh(every=20)).refresh
+    Refresh(every=20, everywhere=False)
+    """
+
+    every: int = 50
+    everywhere: bool = False
+
+    def due(self, steps: Array, unit: Array) -> Array:
+        """Whether momenta are drawn afresh after so many steps."""
+        here = jnp.remainder(steps, jnp.asarray(self.every, steps.dtype)) == 0
+        return here if self.everywhere else here & unit

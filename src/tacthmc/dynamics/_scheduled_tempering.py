@@ -1,0 +1,180 @@
+r"""A ξ that follows a schedule: temperature as a prescribed function of the step count.
+
+What ξ feels on mini-batches is mostly noise, and a ξ that diffuses under it makes no round trip
+(``docs/high-dimension.md``). Made heavier it keeps its direction for longer; infinitely heavy it
+glides at constant speed and feels nothing. That limit is this: ξ rests on the plateau for a share
+of each period, then goes from the plateau's edge ξ0 to the wall W0 and back,
+
+.. math::
+    \xi(k) = \begin{cases} 0 & q < 0 \\ \xi_0 + (W_0 - \xi_0)(1 - |1 - q|) & q \ge 0 \end{cases}
+    \qquad q = \frac{2\,(p - \text{rest}\cdot P)}{(1 - \text{rest})\,P},
+    \quad p = (k - \text{start}) \bmod P,
+
+so that neither the energy's noise nor N nor D enters. (From 0 to ±ξ0 it jumps: λ = 1 on all of
+that way, and nothing notices.) Before the step ``start`` it is 0: SGNHT.
+
+**The law.** At fixed ξ a step leaves exp(−λ(ξ)U(θ)) invariant, under the assumptions of
+:func:`tacthmc.tact` about noise and steps. ξ moves all the same, and θ's law comes after it. In
+the limit of slow schedules θ is in equilibrium at every temperature, and what is kept follows the
+posterior. *That the sweep is slow is an assumption that no thermostat and no bias makes good*: a
+ξ that moves by itself feels θ's energy, and their joint law is invariant at any speed; this one
+does not. At finite speed
+
+* θ is still cooling when the rest begins, and its spread within a mode is too large for a few
+  relaxation times. A long rest makes little of it, ``Keep(relaxation_window=…)`` keeps nothing of it;
+* between modes, crossings get rarer on the way down, and at some temperature T_f they fall behind
+  the sweep. From there on the modes' weights stay what they were: those of kept draws lie between
+  the weights at T_f, under exp(−U/T_f), and the posterior's. No rest mends this, slower sweeps do.
+  Compare weights of two periods.
+
+ξ passes every place as fast on its way down as on its way up, so that the lags there have
+opposite signs: the mean energies that the bias learns (it goes on learning, and does not act) are
+right to first order in the speed, and so is :meth:`tacthmc.Run.log_evidence_ratio`.
+
+**With temperature-scaled coordinates** (:mod:`tacthmc.dynamics._coordinates`) θ = μ + (φ − μ)/√λ widens
+as ξ goes. The friction that φ and ξ share there is left out. It takes out of r_ξ the heat that the
+force's noise −b·N brings in, and none reaches a ξ on a schedule. Nor does φ want the other half of
+it, −z_f·a·b·dξ/dk: φ alone is in a bath now, its noise is −a·N, the friction that matches is
+a²z_f, θ's thermostat's, and with these exp(−λU(θ(φ, ξ))) is invariant at each ξ. The drag would
+hold θ back against the widening that is the point of the coordinates: where U is quadratic
+about μ, the law of φ does not depend on ξ, and without the drag θ is in equilibrium at any speed.
+
+**Compared.** Cyclical SG-MCMC moves the step size instead of the temperature; its first steps of
+a cycle are a descent, and where they end decides the weights. Replica exchange has the weights at
+any speed and needs energies, and about √D replicas with a gradient each. A tempered transition
+(R. M. Neal, *Sampling from multimodal distributions using tempered transitions*, Statistics and
+Computing 6, 1996) is one such sweep with a Metropolis test at its end, which needs exact energies.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, DTypeLike, Float
+
+from tacthmc import _checks as checks
+from tacthmc._typing import Number, Scalar
+from tacthmc.dynamics._bias import (
+    AdaptiveBiasingForce,
+    Bias,
+    BiasInput,
+    FrozenBias,
+    LiteralAdaptiveBiasingForce,
+    Metadynamics,
+)
+from tacthmc.dynamics._coupling import Coupling, PowerCoupling
+from tacthmc.dynamics._tempering import Tempering, TemperingState, XiForce
+from tacthmc.dynamics._thermostat import StepRates
+
+MIN_TRIP_STEPS = 10
+"""Steps; with fewer, ξ may pass the outer tenth of its way between two of them."""
+
+
+class ScheduledTempering(Tempering):
+    """ξ as a periodic function of the step count, for :func:`tacthmc.tact`; see the module.
+
+    One period is a rest on the plateau, then the way to the wall and back. The bias learns the
+    free energy and does not act.
+
+    >>> import tacthmc
+    >>> xi = ScheduledTempering(period=40, rest=0.5, start=100)
+    >>> [round(float(xi.at(k)[0]), 3) for k in (0, 119, 125, 130, 140)]
+    [0.0, 0.0, 1.0, 1.667, 0.0]
+    """
+
+    period: Number
+    rest: Number
+    start: Number
+    coupling: Coupling
+    bias: Bias
+
+    def __init__(
+        self,
+        period: int,
+        rest: float = 0.5,
+        start: int = 0,
+        *,
+        coupling: Coupling | None = None,
+        bias: Bias | None = None,
+    ):
+        """Make a trip every ``period`` steps, resting at ξ = 0 for the share ``rest`` of them.
+
+        ``start`` more steps of rest come before the first period. The coupling is that of
+        :class:`tacthmc.dynamics.ContinuousTempering` by default.
+        """
+        checks.whole("period", period, 1)
+        checks.within("rest", rest, 0.0, 1.0)
+        checks.whole("start", start, 0)
+        if (1 - rest) * period < MIN_TRIP_STEPS:
+            raise ValueError(
+                f"period and rest must leave {MIN_TRIP_STEPS} steps or more for the way to the wall"
+                f" and back; got {(1 - rest) * period:g} of period={period} and rest={rest}"
+            )
+        coupling = PowerCoupling.up_to(9.0, power=2) if coupling is None else coupling
+        bias = AdaptiveBiasingForce() if bias is None else bias
+        checks.instance("coupling", coupling, Coupling, "a Coupling")
+        checks.instance("bias", bias, Bias, "a Bias")
+        learns = bias.inner if isinstance(bias, FrozenBias) else bias
+        if isinstance(learns, Metadynamics | LiteralAdaptiveBiasingForce):
+            raise ValueError(
+                "bias must be AdaptiveBiasingForce() or NoBias() where ξ follows a schedule: from"
+                f" a prescribed path {type(learns).__name__} learns nothing"
+            )
+        self.period, self.rest, self.start = period, rest, start
+        self.coupling, self.bias = coupling, bias
+
+    @property
+    def rest_steps(self) -> Number:
+        """Steps of rest in each period."""
+        return self.rest * self.period
+
+    def at(self, step: Any, ahead: float = 0.0) -> tuple[Scalar, Scalar]:
+        """ξ and dξ/dk at ``step`` + ``ahead``, 0 ≤ ahead < 1."""
+        step, coupling = jnp.asarray(step), self.coupling
+        plateau, wall = (jnp.asarray(x).astype(float) for x in (coupling.plateau, coupling.wall))
+        period, start = (jnp.asarray(x).astype(step.dtype) for x in (self.period, self.start))
+        # Whole numbers first: single precision cannot hold a long run's step count.
+        phase = jax.lax.rem(jnp.maximum(step - start, 0), period).astype(float) + ahead
+        resting = jnp.asarray(self.rest).astype(float) * period.astype(float)
+        half = 0.5 * (period.astype(float) - resting)
+        q = (phase - resting) / half
+        travels = (step >= start) & (q >= 0)
+        height = 1 - jnp.abs(1 - q)
+        xi = jnp.where(travels, plateau + (wall - plateau) * height, 0)
+        speed = jnp.where(q < 1, wall - plateau, plateau - wall) / half
+        return xi, jnp.where(travels, speed, 0)
+
+    def init(self, normal: Scalar, rates: StepRates, dtype: DTypeLike) -> TemperingState:
+        """ξ = 0, at rest."""
+        zero = jnp.zeros((), dtype)
+        return TemperingState(zero, jnp.zeros_like(normal), (), self.bias.init(dtype))
+
+    def first_half(self, state: TemperingState, rates: StepRates) -> TemperingState:
+        """ξ half a step on."""
+        return self._placed(state, rates.step, 0.5)
+
+    def second_half(
+        self,
+        state: TemperingState,
+        force: XiForce,
+        normals: Float[Array, " n"],
+        rates: StepRates,
+    ) -> TemperingState:
+        """ξ at the end of the step; the bias learns from the middle of it."""
+        at = BiasInput(state.xi, force.slope, force.energy, rates.step)
+        learned = replace(state, bias=self.bias.update(state.bias, at, self.coupling))
+        return self._placed(learned, rates.step + 1)
+
+    def euler_step(
+        self,
+        state: TemperingState,
+        force: XiForce,
+        normals: Float[Array, " n"],
+        rates: StepRates,
+    ) -> TemperingState:
+        return self.second_half(state, force, normals, rates)
+
+    def _placed(self, state: TemperingState, step: Array, ahead: float = 0.0) -> TemperingState:
+        xi, speed = (x.astype(state.xi.dtype) for x in self.at(step, ahead))
+        return replace(state, xi=xi, momentum=speed)

@@ -1,0 +1,313 @@
+"""One interval of one chain, the compiled inner loop: ``keep.every`` steps, a row and a draw."""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+from tacthmc._positions import dimension, scalar_dtype
+from tacthmc._typing import Position, PRNGKey, Scalar
+from tacthmc.compiler._random import start_keys, step_keys
+from tacthmc.dynamics import Info, Sampler
+from tacthmc.potentials import Potential
+from tacthmc.run._relaxation import Window, after_step, new_visit
+
+# Random numbers are drawn for a block of steps at a time: in low dimension that costs far
+# less than one call a step. The numbers are the same as one call a step would give.
+BLOCK_NUMBERS = 1 << 15
+BLOCK_STEPS = 50
+
+# The order is that in which a cause shows: a bad energy spoils all else in the same step.
+QUANTITIES = ("energy", "theta", "thermostat", "xi", "xi_thermostat")
+
+
+class Shape(NamedTuple):
+    """What a chunk's program is made for."""
+
+    rows: int
+    """Intervals that it has room for."""
+    every: int
+    """Steps in an interval."""
+    keep_all: bool = False
+    """Whether draws of all temperatures are kept, with their full-data energy."""
+    relaxation_window: int | None = None
+    sampler_per_chain: bool = False
+    """Whether the sampler has a leading chain axis."""
+    feed_per_chain: bool = False
+    """Whether batches that are fed in have one."""
+    chain_axis: str | None = None
+    """The mesh's axis of chains."""
+
+
+class Row(NamedTuple):
+    """Statistics of an interval and its last step."""
+
+    step: Int[Array, ""]
+    keep: Bool[Array, ""]
+    finite: Bool[Array, ""]
+    energy: Scalar
+    plateau_share: Scalar
+    kinetic_temperature: Scalar | None
+    thermostat: Scalar | None
+    xi: Scalar | None
+    temperature: Scalar | None
+    xi_kinetic_temperature: Scalar | None
+    xi_thermostat: Scalar | None
+    round_trips: Int[Array, ""] | None
+    xi_energy: Scalar | None
+
+
+class Kept(NamedTuple):
+    """A draw: the position, the model's state with it, and U(θ) where weights need it."""
+
+    position: Position
+    model: Any
+    full_energy: Any
+    tempered_energy: Any = None
+    """U1(θ), where λ multiplies a part of U only."""
+
+    @property
+    def energies(self) -> dict[str, Any]:
+        """Those that there are."""
+        both = {"full_energy": self.full_energy, "tempered_energy": self.tempered_energy}
+        return {name: value for name, value in both.items() if value is not None}
+
+
+class Health(NamedTuple):
+    """The first step after which something was not finite (0: none yet), and what it was."""
+
+    step: Int[Array, ""]
+    what: Int[Array, ""]
+
+
+class Chain(NamedTuple):
+    """All that a chain carries: its state, its place in the data, and what is watched."""
+
+    state: Any
+    data: Any
+    out_hot: Bool[Array, ""]
+    """Whether it has been next to a wall since it last was at unit temperature."""
+    health: Health
+    relaxation: Window | None
+
+
+class Sums(NamedTuple):
+    """Sums over the steps of one interval."""
+
+    plateau: Scalar
+    kinetic: Scalar | None
+    xi_kinetic: Scalar | None
+    trips: Int[Array, ""] | None
+
+
+class _Carry(NamedTuple):
+    """What the loop of steps carries."""
+
+    chain: Chain
+    sums: Sums
+    last: Info
+
+
+def start_chain(
+    key: PRNGKey, sampler: Sampler, potential: Potential, position: Position, shape: Shape
+) -> Chain:
+    """A chain that has made no step."""
+    state_key, data_key = start_keys(key)
+    zero, window = jnp.zeros((), int), shape.relaxation_window
+    return Chain(
+        sampler.init(state_key, position, potential.init_model()),
+        potential.batches.init(data_key),
+        jnp.zeros((), bool),
+        Health(zero, zero),
+        None if window is None else new_visit(scalar_dtype(position)),
+    )
+
+
+def run_interval(
+    sampler: Sampler,
+    potential: Potential,
+    key: PRNGKey,
+    chain: Chain,
+    fed: Any,
+    after: Int[Array, ""],
+    shape: Shape,
+    heavy: bool = False,
+) -> tuple[Chain, Row, Kept]:
+    """One interval of one chain: a row, and a draw that counts if the row says ``keep``.
+
+    ``fed`` has the batches of a streamed posterior, with leading steps, or is None; ``heavy`` says
+    that a step's gradient takes far longer than the rest of it.
+    """
+    block = block_steps(shape.every, dimension(chain.state.position))
+    blocks, rest = divmod(shape.every, block)
+
+    def part(start: int, *sizes: int) -> Any:
+        end = start + math.prod(sizes)
+        return jax.tree.map(lambda x: x[start:end].reshape(*sizes, *x.shape[1:]), fed)
+
+    def one_block(carry: _Carry, fed: Any, steps: int = block) -> tuple[_Carry, None]:
+        return _steps(sampler, potential, key, carry, fed, steps, shape), None
+
+    first = jax.tree.map(lambda x: x[0], fed)
+    carry = _new_carry(chain, _info_shape(sampler, potential, chain, first))
+    # Of large positions two steps at a time: momenta that are read after the new ones are written
+    # would be copied at every turn of the loop, and so are exchanged with them instead. (Where the
+    # gradient is most of a step, it would only take longer to compile.)
+    pair = 2 if block == 1 and jax.default_backend() == "cpu" and not heavy else 1
+    carry, _ = jax.lax.scan(one_block, carry, part(0, blocks, block), length=blocks, unroll=pair)
+    if rest:
+        carry, _ = one_block(carry, part(blocks * block, rest), rest)
+    row = _row(carry, after, shape)
+    return carry.chain, row, _kept(sampler, potential, carry.chain, shape)
+
+
+def block_steps(every: int, size: int) -> int:
+    """How many steps' random numbers are drawn at once; best a divisor of ``every``."""
+    most = max(1, min(every, BLOCK_STEPS, BLOCK_NUMBERS // max(size, 1)))
+    fitting = next(steps for steps in range(most, 0, -1) if every % steps == 0)
+    # Where no large number divides it, whole blocks and a shorter one after them.
+    return fitting if 2 * fitting >= most else most
+
+
+def _row(carry: _Carry, after: Int[Array, ""], shape: Shape) -> Row:
+    chain, sums, last = carry
+    step, finite = chain.state.step, chain.health.step == 0
+    draw = last.at_unit_temperature if last.is_draw is None else last.is_draw
+    keep = draw | shape.keep_all
+    if chain.relaxation is not None and not shape.keep_all:
+        keep = keep & chain.relaxation.relaxed
+    return Row(
+        step=step,
+        keep=keep & finite & (step > after),
+        finite=finite,
+        energy=last.energy,
+        plateau_share=sums.plateau / shape.every,
+        kinetic_temperature=_mean(sums.kinetic, shape.every),
+        thermostat=last.thermostat,
+        xi=last.xi,
+        temperature=last.temperature,
+        xi_kinetic_temperature=_mean(sums.xi_kinetic, shape.every),
+        xi_thermostat=last.xi_thermostat,
+        round_trips=sums.trips,
+        xi_energy=last.xi_energy,
+    )
+
+
+def _kept(sampler: Sampler, potential: Potential, chain: Chain, shape: Shape) -> Kept:
+    theta, model = sampler.position(chain.state), potential.kept_model(chain.state.model)
+    if not shape.keep_all:
+        return Kept(theta, model, None)
+    if not potential.traits.is_split:
+        return Kept(theta, model, potential.energy(theta))
+    energy = potential.full(theta)
+    return Kept(theta, model, energy.total, energy.tempered)
+
+
+def _steps(
+    sampler: Sampler,
+    potential: Potential,
+    key: PRNGKey,
+    carry: _Carry,
+    fed: Any,
+    count: int,
+    shape: Shape,
+) -> _Carry:
+    """``count`` steps of a chain, on random numbers drawn for all of them at once."""
+    position, data = carry.chain.state.position, carry.chain.data
+    numbers = carry.chain.state.step + jnp.arange(count)
+
+    def draw(data: Any, step: Array) -> tuple[Any, Any]:
+        noise_key, data_key = step_keys(key, step)
+        data, selection = potential.batches.select(data, data_key, position)
+        return data, (sampler.noise(noise_key, position), selection)
+
+    def step(carry: _Carry, drawn: Any) -> tuple[_Carry, None]:
+        noise, selection = drawn
+        batch = potential.batches.fetch(selection)
+        state, info = sampler.advance(noise, carry.chain.state, potential, batch)
+        return _watched(carry, state, info, shape.relaxation_window), None
+
+    def with_data(carry: _Carry, data: Any) -> _Carry:
+        return carry._replace(chain=carry.chain._replace(data=data))
+
+    if count == 1:
+        # Without an inner loop, whose carry would be copied.
+        batch = data if fed is None else jax.tree.map(lambda x: x[0], fed)
+        after, drawn = draw(batch, numbers[0])
+        carry, _ = step(carry, drawn)
+        return with_data(carry, after if fed is None else data)
+    if fed is not None:
+        drawn = jax.vmap(lambda batch, k: draw(batch, k)[1])(fed, numbers)
+    elif jax.tree.leaves(data):
+        data, drawn = jax.lax.scan(draw, data, numbers)
+    else:
+        drawn = jax.vmap(lambda k: draw(data, k)[1])(numbers)
+    carry, _ = jax.lax.scan(step, carry, drawn, length=count)
+    return with_data(carry, data)
+
+
+def _info_shape(sampler: Sampler, potential: Potential, chain: Chain, example: Any) -> Info:
+    def step(key: PRNGKey) -> Info:
+        data = chain.data if example is None else example
+        _, selection = potential.batches.select(data, key, chain.state.position)
+        noise, batch = sampler.noise(key, chain.state.position), potential.batches.fetch(selection)
+        return sampler.advance(noise, chain.state, potential, batch)[1]
+
+    return jax.eval_shape(step, jax.random.key(0))
+
+
+def _new_carry(chain: Chain, info: Info) -> _Carry:
+    """Nothing summed in this interval yet; ``info`` has the shapes of one step's report."""
+    info = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), info)
+    sums = Sums(
+        jnp.zeros_like(info.energy),
+        info.kinetic_temperature,
+        info.xi_kinetic_temperature,
+        None if info.hot is None else jnp.zeros((), int),
+    )
+    return _Carry(chain, sums, info)
+
+
+def _watched(carry: _Carry, state: Any, info: Info, window: int | None) -> _Carry:
+    """The carry after one more step, which ended in ``state``."""
+    chain, sums = carry.chain, carry.sums
+    trips, out_hot, relaxation = sums.trips, chain.out_hot, chain.relaxation
+    if trips is not None and info.hot is not None:
+        # A journey plateau → next to a wall → plateau ends.
+        home = out_hot & info.at_unit_temperature
+        trips, out_hot = trips + home.astype(trips.dtype), (out_hot | info.hot) & ~home
+    if relaxation is not None and window is not None:
+        relaxation = after_step(relaxation, info.energy, info.at_unit_temperature, window)
+    sums = Sums(
+        sums.plateau + info.at_unit_temperature.astype(sums.plateau.dtype),
+        _plus(sums.kinetic, info.kinetic_temperature),
+        _plus(sums.xi_kinetic, info.xi_kinetic_temperature),
+        trips,
+    )
+    health = _examined(chain.health, state, info)
+    return _Carry(Chain(state, chain.data, out_hot, health, relaxation), sums, info)
+
+
+def _examined(health: Health, state: Any, info: Info) -> Health:
+    moved = info.kinetic_temperature
+    if moved is None:
+        # Without momenta, whose sum of squares is at hand, θ itself has to be summed up.
+        leaves = jax.tree.leaves(state.position)
+        moved = sum((jnp.sum(x).astype(info.energy.dtype) for x in leaves), 0 * info.energy)
+    values = (info.energy, moved, info.thermostat, info.xi, info.xi_thermostat)
+    what = jnp.zeros((), int)
+    for bit, value in enumerate(values):
+        if value is not None:
+            what = what + jnp.where(jnp.isfinite(value), 0, 1 << bit)
+    first = (health.step == 0) & (what > 0)
+    return Health(jnp.where(first, state.step, health.step), jnp.where(first, what, health.what))
+
+
+def _plus(total: Scalar | None, value: Scalar | None) -> Scalar | None:
+    return None if total is None or value is None else total + value
+
+
+def _mean(total: Scalar | None, count: int) -> Scalar | None:
+    return None if total is None else total / count

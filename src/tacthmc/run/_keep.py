@@ -1,0 +1,101 @@
+"""What a run keeps: which steps, from when on, and at which temperatures."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from tacthmc import _checks as checks
+from tacthmc.dynamics import Langevin
+from tacthmc.potentials import Potential
+from tacthmc.run._relaxation import BLOCKS
+
+DEFAULT_EVERY = 50
+"""Steps between two draws, where neither the user nor tuning says how many."""
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Which draws of a run are kept, for :func:`tacthmc.sample` (line 17 of Algorithm 1).
+
+    A draw is due at every ``every``-th step after the first ``after``. It is kept if the chain is at
+    unit temperature then, so that it comes from the posterior.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), target, jnp.zeros(2), 1_000,
+    ...                      keep=Keep(every=10, after=500))
+    >>> run.draws.shape
+    (1, 50, 2)
+    """
+
+    every: int | None = None
+    """K; 50 by default, or what :func:`tacthmc.tune` chose."""
+    after: int | None = None
+    """The first steps, never kept; a tenth of the run by default."""
+    temperatures: Literal["unit", "all"] = "unit"
+    """"all" keeps draws of all temperatures, with ``run.log_weights`` that turn them into draws
+    from the posterior. The weights need the full-data energy at every draw."""
+    relaxation_window: int | None = None
+    """Steps; after each return to unit temperature nothing is kept before the energy has stopped
+    falling from one window of so many steps to the next (:mod:`tacthmc.run._relaxation`)."""
+    forget: bool = False
+    """Whether draws are handed to the callbacks and then forgotten, for models whose draws would
+    fill the memory; the run then has its trace only."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be done, whatever is sampled."""
+        if self.every is not None:
+            checks.whole("Keep.every", self.every, 1)
+        if self.after is not None:
+            checks.whole("Keep.after", self.after, 0)
+        if self.temperatures not in ("unit", "all"):
+            raise ValueError(
+                f"Keep.temperatures must be 'unit' or 'all'; got {self.temperatures!r}"
+            )
+        if self.relaxation_window is not None:
+            checks.whole("Keep.relaxation_window", self.relaxation_window, 2 * BLOCKS)
+        if self.forget and self.temperatures == "all":
+            raise ValueError("Keep.forget goes with temperatures='unit': weights need all draws")
+
+    @property
+    def all_temperatures(self) -> bool:
+        """Whether draws of all temperatures are kept."""
+        return self.temperatures == "all"
+
+    def to_json(self) -> dict[str, Any]:
+        """As a run's folder has it."""
+        return asdict(self)
+
+    def completed(self, sampler: Any, num_steps: int | None = None) -> "Keep":
+        """With numbers in the place of those that were not given."""
+        every, after = self.every, self.after
+        if every is None:
+            tuning = sampler.tuning if isinstance(sampler, Langevin) else None
+            every = DEFAULT_EVERY if tuning is None else int(tuning["keep_every"])
+        if after is None:
+            after = 0 if num_steps is None else num_steps // 10
+        return replace(self, every=every, after=after)
+
+    def check(self, sampler: Any, potential: Potential) -> None:
+        """Refuse what does not go with this sampler and this potential."""
+        if self.all_temperatures and not potential.traits.has_energy:
+            raise ValueError(
+                "Keep.temperatures='all' weighs draws by their full-data energy, which this"
+                " potential does not have (a mini-batch's energy would give wrong weights): use"
+                " temperatures='unit', or a tacthmc.posterior with resident data and no"
+                " model_state"
+            )
+        if self.relaxation_window is None:
+            return
+        tempering = getattr(sampler, "tempering", None)
+        if tempering is None:
+            raise ValueError(
+                "Keep.relaxation_window is for tempered samplers: without a tempering variable θ is"
+                " never hot"
+            )
+        rest = checks.concrete(tempering.rest_steps) if tempering.rest_steps is not None else None
+        if rest is not None and 2 * self.relaxation_window > rest.min():
+            raise ValueError(
+                "Keep.relaxation_window must fit twice into the time that ξ rests on the plateau,"
+                f" or nothing is ever kept; got {self.relaxation_window} and a rest of"
+                f" {float(rest.min()):g} steps"
+            )

@@ -1,0 +1,240 @@
+"""Counts what keeps the code readable, and fails beyond the limits: ``make house``.
+
+Each row of the table is a number that a newcomer pays for. Files passed are traced while a step
+and a run are traced by JAX, so that every function that builds them is counted.
+"""
+
+import ast
+import inspect
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[1] / "src" / "tacthmc"
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+class Row(NamedTuple):
+    """A number, the most that it may be, and what makes it up."""
+
+    what: str
+    count: int
+    limit: int
+    detail: str = ""
+
+
+def modules_at_top() -> Row:
+    found = sorted(p.stem for p in ROOT.glob("*.py") if p.stem != "__init__")
+    public = [name for name in found if not name.startswith("_")]
+    if public:
+        return Row("public modules at the top level", len(public), 0, ", ".join(public))
+    return Row("modules at the top level besides __init__", len(found), 4, ", ".join(found))
+
+
+def imports() -> dict[str, set[str]]:
+    """Which rooms each room imports; functions' imports count."""
+    graph: dict[str, set[str]] = defaultdict(set)
+    for path in FILES:
+        own = room_of(path)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            for name in names:
+                parts = name.split(".")
+                if parts[0] == "tacthmc" and len(parts) > 1 and own != "__init__":
+                    target = parts[1]
+                    if target != own and (ROOT / target).is_dir():
+                        graph[own].add(target)
+    return graph
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def cycles() -> Row:
+    graph = imports()
+    reach = {room: _reachable(graph, room) for room in graph}
+    pairs = sorted({tuple(sorted((a, b))) for a in graph for b in reach[a] if a in reach.get(b, ())})
+    return Row("cycles between packages", len(pairs), 0, ", ".join("-".join(p) for p in pairs))
+
+
+def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    found, todo = set(), list(graph[start])
+    while todo:
+        room = todo.pop()
+        if room not in found:
+            found.add(room)
+            todo += graph.get(room, ())
+    return found
+
+
+def shadowed() -> Row:
+    """Modules that cannot be reached, since their package has something else by their name."""
+    import tacthmc
+
+    found = []
+    for path in FILES:
+        parts = list(path.relative_to(ROOT).with_suffix("").parts)
+        if parts[-1] == "__init__":
+            continue
+        owner: Any = tacthmc
+        for part in parts[:-1]:
+            owner = getattr(owner, part, None)
+        here = getattr(owner, parts[-1], None)
+        if here is not None and not inspect.ismodule(here):
+            found.append(".".join(parts))
+    return Row("shadowed modules", len(found), 0, ", ".join(found))
+
+
+def names() -> Row:
+    import tacthmc
+
+    found = [name for name in dir(tacthmc) if not name.startswith("_")]
+    return Row("names in dir(tacthmc)", len(found), 45, ", ".join(found))
+
+
+def arguments() -> list[Row]:
+    import tacthmc
+
+    rows = []
+    for function, limit in ((tacthmc.tact, 11), (tacthmc.sample, 12)):
+        parameters = inspect.signature(function).parameters.values()
+        spread = [p for p in parameters if p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+        count = len(list(parameters)) + 100 * len(spread)
+        rows.append(Row(f"arguments of {function.__name__}", count, limit))
+    return rows
+
+
+def members() -> list[Row]:
+    """Of the classes that people subclass; underscored ones count, Python's own do not."""
+    from tacthmc.dynamics import Sampler
+    from tacthmc.potentials import Potential
+
+    rows = []
+    for kind, limit in ((Potential, 10), (Sampler, 6)):
+        own = [name for name in vars(kind) if not name.startswith("__")]
+        own = [name for name in own if not name.startswith("_abc_")]
+        fields = [name for name in inspect.get_annotations(kind) if name not in own]
+        found = sorted({*own, *fields})
+        rows.append(Row(f"members of {kind.__name__}", len(found), limit, ", ".join(found)))
+    return rows
+
+
+BRANCHES = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension, ast.Assert)
+
+
+def complexity() -> Row:
+    """Cyclomatic complexity: branches and conditions, nested functions apart."""
+    worst, where = 0, ""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                count = 1 + sum(map(_branches, _own(node)))
+                if count > worst:
+                    worst, where = count, f"{path.relative_to(ROOT)}: {node.name}"
+    return Row("highest cyclomatic complexity", worst, 12, where)
+
+
+def _own(function: ast.AST) -> list[ast.AST]:
+    found, todo = [], list(ast.iter_child_nodes(function))
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        found.append(node)
+        todo += ast.iter_child_nodes(node)
+    return found
+
+
+def _branches(node: ast.AST) -> int:
+    if isinstance(node, ast.BoolOp):
+        return len(node.values) - 1
+    if isinstance(node, ast.comprehension):
+        return 1 + len(node.ifs)
+    if isinstance(node, ast.match_case):
+        return 1
+    return int(isinstance(node, BRANCHES))
+
+
+def passed(action: Callable[[], Any]) -> list[str]:
+    """The files of the library whose functions run during an action.
+
+    Those of ``compiler`` are not counted: it stands behind one wall, and what is called there may be
+    taken for what its name says.
+    """
+    seen: set[str] = set()
+
+    def watch(frame: Any, event: str, _: Any) -> None:
+        if event == "call":
+            seen.add(frame.f_code.co_filename)
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        action()
+    finally:
+        sys.setprofile(before)
+    inside = {Path(name).relative_to(ROOT) for name in seen if Path(name).is_relative_to(ROOT)}
+    return sorted(str(path) for path in inside if path.parts[0] != "compiler")
+
+
+def files_passed() -> list[Row]:
+    """One step by itself, one on mini-batches, and one call of ``sample`` on mini-batches."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    import tacthmc
+
+    data = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
+    batches = tacthmc.posterior(
+        lambda x: -0.5 * jnp.sum(x**2), lambda x, d: -0.5 * jnp.sum((x - d) ** 2), data, 10
+    )
+    plain = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    key, sampler, start = jax.random.key(0), tacthmc.tact(1e-3), jnp.zeros(2)
+
+    def step_of(target: Any) -> Callable[[], Any]:
+        state = sampler.init(key, start)
+        noise, batch = sampler.noise(key, start), target.batch(key, start)
+        return lambda: jax.make_jaxpr(lambda: sampler.advance(noise, state, target, batch))()
+
+    def run() -> None:
+        tacthmc.sample(key, tacthmc.tact(1e-3), batches, start, 200, 2, progress=False)
+
+    found = [
+        ("one step", passed(step_of(plain)), 8),
+        ("one step on mini-batches", passed(step_of(batches)), 10),
+        ("one sample call", passed(run), 24),
+    ]
+    return [
+        Row(f"files that {what} passes", len(files), limit, ", ".join(files))
+        for what, files, limit in found
+    ]
+
+
+def rows() -> list[Row]:
+    """All of the table."""
+    found = [modules_at_top(), cycles(), shadowed(), names(), *arguments(), *members()]
+    return [*found, *files_passed(), complexity()]
+
+
+def main() -> int:
+    """Print the table; 1 if a limit is passed."""
+    beyond = 0
+    for row in rows():
+        bad = row.count > row.limit
+        beyond += bad
+        print(f"{'✗' if bad else '✓'} {row.what}: {row.count} (at most {row.limit})")
+        if (bad or "-v" in sys.argv) and row.detail:
+            print(f"    {row.detail}")
+    return int(beyond > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
