@@ -44,6 +44,6 @@ from tacthmc.samplers._tact import tact as tact
 from tacthmc.store._errors import StoreError as StoreError
 from tacthmc.store._store import Store as Store
 from tacthmc.tuning._choices import TuningError as TuningError
-from tacthmc.tuning._warmup import tune as tune
+from tacthmc.tuning._tune import tune as tune
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
-"""Errors for bad arguments: what the argument is, what came, what was expected.
+"""Errors for bad arguments: each names the argument, what was expected, and what it got.
 
-Values that are traced (inside ``jit`` or ``vmap``) cannot be looked at and pass
-unchecked; the same values given as plain numbers are checked.
+Traced values (inside ``jit`` or ``vmap``) cannot be inspected and pass unchecked. The same values
+given as plain numbers are checked.
 """
 
 import difflib
@@ -20,32 +20,32 @@ def concrete(value: Any) -> np.ndarray | None:
 
 
 def _require(name: str, value: Any, good: Callable[[np.ndarray], Any], expected: str) -> None:
-    seen = concrete(value)
-    if seen is None:
+    known = concrete(value)
+    if known is None:
         return
-    if seen.dtype == bool or not np.issubdtype(seen.dtype, np.number):
+    if known.dtype == bool or not np.issubdtype(known.dtype, np.number):
         raise TypeError(f"{name} must be {expected}; got {value!r}")
-    if not bool(np.all(good(seen))):
+    if not bool(np.all(good(known))):
         raise ValueError(f"{name} must be {expected}; got {value!r}")
 
 
 def positive(name: str, value: Any, expected: str = "a finite number > 0") -> None:
-    """Refuse anything but finite numbers above zero."""
+    """Require finite numbers above zero."""
     _require(name, value, lambda v: np.isfinite(v) & (v > 0), expected)
 
 
 def non_negative(name: str, value: Any) -> None:
-    """Refuse anything but finite numbers of at least zero."""
+    """Require finite numbers of at least zero."""
     _require(name, value, lambda v: np.isfinite(v) & (v >= 0), "a finite number >= 0")
 
 
 def within(name: str, value: Any, low: float, high: float) -> None:
-    """Refuse anything outside ``(low, high]``."""
+    """Require numbers in ``(low, high]``."""
     _require(name, value, lambda v: (v > low) & (v <= high), f"in ({low:g}, {high:g}]")
 
 
 def whole(name: str, value: Any, least: int) -> None:
-    """Refuse anything but an integer of at least ``least``."""
+    """Require an integer of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be a whole number >= {least}; got {value!r}")
     if value < least:
@@ -53,13 +53,24 @@ def whole(name: str, value: Any, least: int) -> None:
 
 
 def instance(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:
-    """Refuse a value of another kind."""
+    """Require a value of a type."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be {expected}; got {value!r}")
 
 
+def missing_extra(purpose: str, package: str, extra: str) -> ImportError:
+    """The error for a feature whose package is not installed.
+
+    >>> str(missing_extra("a report", "Plotly", "report"))
+    "a report needs Plotly, which is not installed: pip install 'tacthmc[report]'"
+    """
+    return ImportError(
+        f"{purpose} needs {package}, which is not installed: pip install 'tacthmc[{extra}]'"
+    )
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a mistyped one probably meant.
+    """The known name closest to a mistyped one, or None.
 
     >>> nearest("modle", ["model", "prior"])
     'model'

@@ -28,7 +28,7 @@ def leaf_names(position: Any) -> list[str]:
 
 
 def scalar_names(position: Any, most: int) -> list[tuple[int, tuple[int, ...], str]]:
-    """The first scalars of a position: leaf, index in it, and a name for people."""
+    """The first ``most`` scalars of a position: the leaf's number, the index in it, and a name."""
     found: list[tuple[int, tuple[int, ...], str]] = []
     leaves = zip(leaf_names(position), jax.tree.leaves(position), strict=True)
     for number, (name, leaf) in enumerate(leaves):
@@ -57,24 +57,25 @@ def checked(position: Any) -> Position:
             array = jnp.asarray(leaf)
         except TypeError as error:
             raise TypeError(
-                f"position leaf {name!r} is {leaf!r}, not an array; name the leaves to sample"
-                " with `sampled=`, for instance sampled=equinox.is_inexact_array"
+                f"position leaf {name!r} is {leaf!r}, not an array; sample a subset of the"
+                " leaves with tacthmc.potentials.subset(potential, init, equinox.is_inexact_array)"
             ) from error
         if not jnp.issubdtype(array.dtype, jnp.floating):
             raise TypeError(
                 f"position leaf {name!r} has dtype {array.dtype}; expected floating point"
-                " (write 0.0 for 0, or leave the leaf out with `sampled=`)"
+                " (write 0.0 for 0, or leave the leaf out with tacthmc.potentials.subset)"
             )
-        # astype also makes weakly typed arrays strong, as a step's results are: else the
-        # second chunk of a run would be compiled anew.
+        # astype also makes weakly typed arrays strong, as the results of a step are. Otherwise
+        # the second chunk of a run would be compiled again.
         arrays.append(array.astype(array.dtype if array.dtype.itemsize >= 4 else jnp.float32))
     return jax.tree.unflatten(treedef, arrays)
 
 
 def spread(prefix: Any, position: Position, name: str, *, whole: bool = False) -> Position:
-    """Give each leaf of a position its number or array, out of a pytree prefix of those.
+    """Broadcast a pytree prefix of numbers or arrays to the leaves of a position.
 
-    A number stays one (unless ``whole``): arithmetic with it is done once, not once a coordinate.
+    A number stays a scalar unless ``whole``: arithmetic with it is then done once for a leaf, not
+    once for each coordinate.
     """
 
     def fitted(value: Any, leaf: Array) -> Array:
@@ -92,7 +93,7 @@ def spread(prefix: Any, position: Position, name: str, *, whole: bool = False) -
 
 
 def sum_of_squares(mass: Position, r: Position) -> list[Array]:
-    """Σ m·r² of each leaf; of leaves with one mass, that mass times Σ r²."""
+    """Σ m·r² of each leaf: m·Σ r² where a leaf has one mass."""
 
     def summed(m: Array, r: Array) -> Array:
         return m * jnp.sum(r * r) if m.ndim == 0 else jnp.sum(m * r * r)
@@ -101,12 +102,12 @@ def sum_of_squares(mass: Position, r: Position) -> list[Array]:
 
 
 def total(sums: list[Array], dtype: DTypeLike) -> Array:
-    """The sum of leaves' sums."""
+    """The sum of the sums over leaves."""
     return sum((s.astype(dtype) for s in sums), jnp.zeros((), dtype))
 
 
 def flatten(position: Position, dtype: DTypeLike) -> Float[Array, " d"]:
-    """All of a position's scalars in one vector."""
+    """All scalars of a position in one vector."""
     return jnp.concatenate([leaf.ravel().astype(dtype) for leaf in jax.tree.leaves(position)])
 
 
@@ -122,7 +123,7 @@ def unflatten(vector: Float[Array, " d"], like: Position) -> Position:
 
 
 def rate_at(rate: Rate, step: Any, dtype: DTypeLike) -> Array:
-    """A rate's value at a step, in the dtype that the dynamics computes in.
+    """The value of a rate at a step, in the dtype of the dynamics.
 
     >>> import jax.numpy as jnp
     >>> float(rate_at(0.5, 3, jnp.float32)), float(rate_at(lambda k: 1.0 / (k + 1), 3, jnp.float32))

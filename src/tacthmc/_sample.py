@@ -1,4 +1,4 @@
-"""``sample``: run chains, tuning their sampler first where it has no numbers yet."""
+"""``sample``: run chains, and tune the sampler first if its numbers are not set."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from tacthmc.run._start import chain_positions, check_start
 from tacthmc.samplers import Untuned
 from tacthmc.store import Store
 from tacthmc.tuning._first import tuned_first
-from tacthmc.tuning._warmup import check_tunable
+from tacthmc.tuning._tune import check_tunable
 
 
 def sample(
@@ -37,37 +37,40 @@ def sample(
     """Run chains and keep their draws at unit temperature.
 
     Args:
-        key: a key; chain i's random numbers depend on it and on i alone, however many other
-            chains run and on however many devices. (Not so with ``impl="rbg"``, a faster
-            generator on some accelerators whose numbers depend on the number of chains.)
-        sampler: any of the package's samplers or optimizers; or a list with one per chain that
-            differ in their numbers only, all in one compiled program. Or one without its numbers,
-            ``tact()``: then short runs choose them first (:func:`tacthmc.tune`), say so, and
-            leave each chain where it starts from; ``run.tuning`` has what they chose.
+        key: a key. The random numbers of chain i depend on the key and on i alone, not on the
+            number of chains or devices. (``impl="rbg"``, a faster generator on some accelerators,
+            is the exception: its numbers depend on the number of chains.)
+        sampler: any sampler or optimizer of the package; or a list of them, one for each chain,
+            that differ only in their numbers and run in one compiled program. A sampler whose
+            numbers are not set, ``tact()``, is tuned by short runs first (:func:`tacthmc.tune`).
+            These say so, and move each chain to a better start; ``run.tuning`` lists what they
+            chose.
         potential: the energy to sample, exp(−U). To sample some leaves of a pytree and hold the
             others fixed, see :func:`tacthmc.potentials.subset`.
         init: one position for all chains, or one with a leading axis of ``num_chains``. Where
-            both readings make sense, a vector is one position and a matrix one per row;
-            :class:`tacthmc.PerChain` says that there is one for each chain.
-        num_steps: steps per chain, rounded up to a whole number of ``keep.every``.
-        num_chains: how many chains run, in one compiled program; as many as there are samplers
-            where those are a list.
-        keep: which draws are kept (:class:`tacthmc.Keep`); by default those at unit temperature
-            at every 50th step, or as often as tuning chose, after the first tenth.
-        store: a new folder to keep the run in, or a :class:`tacthmc.Store` of it: draws and
-            statistics stream to it, and a run that was interrupted in any way goes on with
-            :func:`tacthmc.resume`.
-        mesh: devices to spread chains (axis ``chains``) and each batch's examples (axis
-            ``batch``) over: ``jax.make_mesh((4, 2), ("chains", "batch"))``. By default one
-            device; on a CPU as many cores as :func:`tacthmc.use_cpu_devices` was called for.
-        progress: show a live display; by default in a terminal, elsewhere a line a minute.
+            both readings are possible, a vector is one position and a matrix is one position per
+            row. :class:`tacthmc.PerChain` states that there is one for each chain.
+        num_steps: steps per chain, rounded up to a multiple of ``keep.every``.
+        num_chains: how many chains run, in one compiled program. With a list of samplers, its
+            length.
+        keep: which draws are kept (:class:`tacthmc.Keep`). The default is those at unit
+            temperature at every 50th step, or as often as tuning chose, after the first tenth of
+            the run.
+        store: a new folder for the run, or a :class:`tacthmc.Store` with one. Draws and
+            statistics stream to it, and :func:`tacthmc.resume` continues a run that was
+            interrupted in any way.
+        mesh: devices to spread chains (axis ``chains``) and the examples of each batch (axis
+            ``batch``) over: ``jax.make_mesh((4, 2), ("chains", "batch"))``. The default is one
+            device; on a CPU, as many cores as :func:`tacthmc.use_cpu_devices` was called with.
+        progress: whether to show a live display. By default there is one in a terminal, and a
+            line a minute elsewhere.
         callbacks: functions called with a :class:`tacthmc.run.Snapshot` after each chunk of about
-            a second; one that returns True ends the run there. A
-            :class:`tacthmc.run.Observer` remembers what it gathered when a run is resumed.
+            a second. A callback that returns True ends the run there. A
+            :class:`tacthmc.run.Observer` keeps what it gathered when a run is resumed.
 
-    A chain that is no longer finite stops the run at the end of its chunk with a
-    ``DivergedWarning``; all draws up to there are kept, and ``run.failures`` says more.
-    Ctrl-C stops the run after its chunk and returns it; a second one stops at once.
+    A chain that is no longer finite stops the run at the end of the chunk with a
+    ``DivergedWarning``. All earlier draws are kept, and ``run.failures`` says more. Ctrl-C stops
+    the run after the current chunk and returns it; a second Ctrl-C stops at once.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))

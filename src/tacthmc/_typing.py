@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 Position: TypeAlias = PyTree[Float[Array, "..."]]
-"""What is sampled: any pytree of floating-point arrays. (A potential may be one of a larger
-pytree, a whole model say, of which a part is sampled: there the type is Any.)"""
+"""What is sampled: any pytree of floating-point arrays. (A potential may take a larger pytree, such
+as a whole model, of which only some leaves are sampled. There the type is Any.)"""
 
 Draws: TypeAlias = PyTree[Float[np.ndarray, "..."]]
 """Positions on the host, with leading axes for draws (and chains)."""
@@ -17,6 +17,9 @@ Scalar: TypeAlias = Float[Array, ""]
 
 PRNGKey: TypeAlias = Key[Array, ""]
 
+PRNGKeys: TypeAlias = Key[Array, "..."]
+"""One key, or an array of them."""
+
 Number: TypeAlias = float | int | Array
 """A hyper-parameter: a Python number or a (possibly traced) array."""
 
@@ -24,4 +27,4 @@ Rate: TypeAlias = Number | Callable[[Any], Any]
 """A number, or a schedule: a function of the step count (Optax's schedules fit)."""
 
 Batch: TypeAlias = Any
-"""What a potential's estimate is made of: examples, noise, or nothing (``()``)."""
+"""The input of a potential's estimate: examples, noise, or nothing (``()``)."""

@@ -15,27 +15,25 @@ from tacthmc.paper.table1 import command as table1_command
 
 
 class NearestOption(TyperGroup):
-    """Commands whose complaint about a mistyped flag names the nearest good one."""
+    """Commands whose error for a mistyped option suggests the nearest one."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """``reproduce table1`` has options of its own, and is a command of its own."""
+        """Find the command; ``reproduce table1`` is a separate one, with its own options."""
         if args[:2] == table1_command.WORDS:
             args = [table1_command.NAME, *table1_command.spread(args[2:])]
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; of the flags it might have meant, keep the nearest."""
+        """Run a command. An error for a mistyped option keeps only the nearest suggestion."""
         from tacthmc._checks import nearest
 
         try:
             return super().invoke(ctx)
         except Exception as error:
-            asked, known = (
-                getattr(error, "option_name", None),
-                getattr(error, "possibilities", None),
-            )
-            if asked and known:
-                near = nearest(asked, known)
+            mistyped = getattr(error, "option_name", None)
+            known = getattr(error, "possibilities", None)
+            if mistyped and known:
+                near = nearest(mistyped, known)
                 error.possibilities = [near] if near else known  # pyright: ignore[reportAttributeAccessIssue]
             raise
 
@@ -52,13 +50,13 @@ app = typer.Typer(
 app.add_typer(data_command.app, name="data")
 app.command(table1_command.NAME, epilog=table1_command.EXAMPLES)(table1_command.table1)
 
-LARGEST = 2**32 - 1
-Seed = typer.Option(help="Seed of all random numbers.", min=0, max=LARGEST)
-Folder = Annotated[Path, typer.Argument(help="The run's folder.", show_default=False)]
+MAX_SEED = 2**32 - 1
+Seed = typer.Option(help="Seed of all random numbers.", min=0, max=MAX_SEED)
+Folder = Annotated[Path, typer.Argument(help="The folder of the run.", show_default=False)]
 
 
 class Figure(StrEnum):
-    """The names of the studies, for --help; the studies themselves load much more."""
+    """The names of the studies, for --help without importing the studies."""
 
     fig1 = "fig1"
     fig2 = "fig2"
@@ -70,7 +68,7 @@ class Figure(StrEnum):
 
 
 class SamplerName(StrEnum):
-    """Samplers that need nothing but a step size."""
+    """Samplers that need only a step size."""
 
     tact = "tact"
     sgnht = "sgnht"
@@ -91,9 +89,9 @@ def _examples(*lines: str) -> str:
 
 
 @contextmanager
-def _told(file: Path | None = None) -> Iterator[None]:
-    """Say in one line what is wrong; a user's own error with their traceback, not ours."""
-    from tacthmc.cli._model_file import ModelFileError, is_theirs, theirs
+def _short_errors(file: Path | None = None) -> Iterator[None]:
+    """Print errors in one line, or with the user's part of the traceback if ``file`` raised it."""
+    from tacthmc.cli._model_file import ModelFileError, is_from_file, user_traceback
     from tacthmc.store._errors import StoreError
 
     try:
@@ -101,8 +99,8 @@ def _told(file: Path | None = None) -> Iterator[None]:
     except ModelFileError as error:
         _fail(str(error))
     except Exception as error:
-        if file is not None and is_theirs(error, file):
-            _fail(theirs(error, file))
+        if file is not None and is_from_file(error, file):
+            _fail(user_traceback(error, file))
         if isinstance(error, (StoreError, ValueError, TypeError, OSError, ImportError)):
             _fail(str(error))
         raise
@@ -125,7 +123,7 @@ def demo(
     """Three samplers side by side on three Gaussians: a table and a report, in under a minute."""
     from tacthmc.cli._demo import demo as run_demo
 
-    with _told():
+    with _short_errors():
         run_demo(out, steps, seed)
 
 
@@ -141,66 +139,53 @@ def reproduce(
     figure: Annotated[
         Figure,
         typer.Argument(
-            help="fig1, fig2, fig3: the paper's. free-energy: A(ξ) under each bias. step-size: bias"
-            " of Euler and the splitting. dimension: round trips against D. tuning: ESS per"
-            " gradient against Algorithm 1. table1: see tacthmc reproduce table1 --help.",
+            help="fig1, fig2, fig3: figures of the paper. free-energy: A(ξ) under each bias."
+            " step-size: bias of Euler and the splitting. dimension: round trips against D. tuning:"
+            " ESS per gradient against Algorithm 1. table1: see tacthmc reproduce table1 --help.",
             show_default=False,
             show_choices=True,
         ),
     ],
     full: Annotated[
-        bool, typer.Option("--full", help="As published: minutes instead of seconds.")
+        bool, typer.Option("--full", help="The published size: minutes instead of seconds.")
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for PDF, PNG, results.json; results/FIGURE (-quick if not full)."
+            help="Folder for PDF, PNG and results.json; by default results/FIGURE, or"
+            " results/FIGURE-quick without --full."
         ),
     ] = None,
     seed: Annotated[
         int | None,
         typer.Option(
-            help="Another seed than the published one.", show_default=False, min=0, max=LARGEST
+            help="A seed instead of the published one.", show_default=False, min=0, max=MAX_SEED
         ),
     ] = None,
     redraw: Annotated[
         Path | None,
-        typer.Option(help="Draw the numbers of this results.json again; nothing is sampled."),
+        typer.Option(help="Redraw the numbers of this results.json without sampling."),
     ] = None,
 ) -> None:
-    """Make a figure: PDF, PNG, and results.json with every number, config and seed."""
-    from dataclasses import replace
-
+    """Make a figure as PDF and PNG, and results.json with every number, config and seed."""
     from rich.console import Console
 
     from tacthmc.paper.figures.catalog import STUDIES
-    from tacthmc.paper.figures.study import read_results, write_picture, write_results
+    from tacthmc.paper.figures.make import make_figure, redraw_figure
 
     study = STUDIES[figure.value]
     console = Console()
-    # A quick run does not take the place of a published one.
+    # A quick run must not overwrite a published one.
     out = out or Path("results") / (study.name if full or redraw else f"{study.name}-quick")
-    with _told():
+    with _short_errors():
+        if redraw is not None and (full or seed is not None):
+            raise ValueError("--redraw samples nothing: --full and --seed would do nothing")
         if redraw is not None:
-            if full or seed is not None:
-                raise ValueError("--redraw samples nothing: --full and --seed would do nothing")
-            results = read_results(redraw)
-            if results.get("study") != study.name:
-                raise ValueError(f"{redraw} holds {results.get('study')!r}, not {study.name!r}")
-            out.mkdir(parents=True, exist_ok=True)
-            written = write_picture(out, study, results)
+            results, written = redraw_figure(study, redraw, out)
         else:
-            config = study.config(full)
-            command = f"tacthmc reproduce {study.name}" + (" --full" if full else "")
-            if seed is not None and not hasattr(config, "seed"):
-                raise ValueError(f"{study.name} has no random numbers: --seed would do nothing")
-            if seed is not None:
-                config, command = replace(config, seed=seed), f"{command} --seed {seed}"
-            results = study.results(config, command, lambda text: console.print(f"· {text}"))
-            path = write_results(out, results)
-            # As read back: the picture is of what the file says.
-            results = read_results(path)
-            written = [path, *write_picture(out, study, results)]
+            results, written = make_figure(
+                study, out, full, seed, lambda text: console.print(f"· {text}")
+            )
         console.print(_rich_table(study.table(results["numbers"])))
         console.print(f"{study.about}; {results['seconds']:.0f} s")
         for path in written:
@@ -220,37 +205,38 @@ def sample(
         str,
         typer.Argument(
             metavar="FILE.py[:NAME]",
-            help="A file with a function (`model` unless NAME says otherwise) that returns a"
-            " potential and a starting point, and a sampler if it likes.",
+            help="A file with a function, NAME or `model`, that returns a potential and a starting"
+            " point, and optionally a sampler.",
             show_default=False,
         ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="A new folder for the run; runs/FILE.", show_default=False),
+        typer.Option(help="A new folder for the run; by default runs/FILE.", show_default=False),
     ] = None,
-    steps: Annotated[
-        int, typer.Option(help="Steps per chain, those that are not kept included.")
-    ] = 100_000,
-    chains: Annotated[int, typer.Option(help="How many chains run.")] = 4,
+    steps: Annotated[int, typer.Option(help="Steps per chain, including warm-up.")] = 100_000,
+    chains: Annotated[int, typer.Option(help="Number of chains.")] = 4,
     sampler: Annotated[
         SamplerName | None,
-        typer.Option(help="tact, unless the file returns one.", show_default=False),
+        typer.Option(help="By default that of the file, or tact.", show_default=False),
     ] = None,
     step_size: Annotated[
         float | None,
-        typer.Option(help="η in full-data units; from the energy's curvature at the start."),
+        typer.Option(
+            help="η in full-data units; by default from the curvature of the energy at the start."
+        ),
     ] = None,
     noise: Annotated[
         float | None, typer.Option(help="c, the level of injected noise (friction for sghmc).")
     ] = None,
-    keep_every: Annotated[int | None, typer.Option(help="K, steps between two draws.")] = None,
+    keep_every: Annotated[int | None, typer.Option(help="K, steps between draws.")] = None,
     tune: Annotated[
         bool,
-        typer.Option("--tune", help="Choose all numbers that are not given by short runs first."),
+        typer.Option("--tune", help="Let short runs choose all numbers that are not given."),
     ] = False,
     warmup: Annotated[
-        int | None, typer.Option(help="Steps that are never kept; a tenth of --steps.")
+        int | None,
+        typer.Option(help="First steps that are not kept; by default a tenth of --steps."),
     ] = None,
     keep: Annotated[
         Keep, typer.Option(help="Draws at unit temperature only, or all with weights.")
@@ -264,12 +250,12 @@ def sample(
     """Sample your own model: draws, checkpoints and a report in one folder."""
     import jax
 
-    from tacthmc.cli._model_file import load_model, parted
+    from tacthmc.cli._model_file import load_model, split_argument
 
     if x64:
         jax.config.update("jax_enable_x64", True)
-    path, name = parted(file)
-    with _told(path):
+    path, name = split_argument(file)
+    with _short_errors(path):
         import tacthmc
         from tacthmc.cli._model_sampler import chosen_sampler
 
@@ -305,18 +291,18 @@ def _afterwards(run: Any, folder: Path, report: bool) -> None:
         written = tacthmc.write_report(run, folder / "report.html")
         typer.echo(f"\nreport: {written}")
     if run.interrupted:
-        typer.echo(f"interrupted; go on with: tacthmc resume {folder}")
+        typer.echo(f"interrupted; continue with: tacthmc resume {folder}")
 
 
 @app.command(epilog=_examples("tacthmc new model.py", "tacthmc new model.py --force"))
 def new(
     path: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a model file to begin from: documented, and it runs as it is."""
+    """Write a documented model file that runs, as a start for your own."""
     from tacthmc.cli._model_file import write_template
 
-    with _told():
+    with _short_errors():
         write_template(path, force)
         typer.echo(f"wrote {path}; run it with: tacthmc sample {path}")
 
@@ -331,20 +317,21 @@ def new(
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="A run's folder, or several to compare."),
+        typer.Argument(metavar="RUN...", help="The folder of a run, or several to compare."),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The HTML file; report.html in the (first) run's folder.")
+        Path | None,
+        typer.Option(help="The HTML file; by default report.html in the (first) folder."),
     ] = None,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(help="A parameter to show; may be repeated. The first four by default."),
+        typer.Option(help="A parameter to show; may be repeated. By default the first four."),
     ] = None,
 ) -> None:
-    """Say how a run went, in one HTML file that needs no network; also while it is going on."""
+    """Write a report on a run, finished or not: one HTML file that needs no network."""
     import tacthmc
 
-    with _told():
+    with _short_errors():
         loaded = {path.name: tacthmc.load(path) for path in runs}
         if len(loaded) < len(runs):
             loaded = {str(path): tacthmc.load(path) for path in runs}
@@ -363,16 +350,16 @@ def resume(
     path: Folder,
     steps: Annotated[
         int | None,
-        typer.Option(help="Steps per chain in all, to make a finished run longer."),
+        typer.Option(help="Total steps per chain, to make a finished run longer."),
     ] = None,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")
     ] = True,
 ) -> None:
-    """Go on with a run that was killed or interrupted, or make one longer."""
+    """Continue a run that was killed or interrupted, or make a finished one longer."""
     import tacthmc
 
-    with _told():
+    with _short_errors():
         run = tacthmc.resume(path, num_steps=steps)
         typer.echo(str(run.summary()))
         _afterwards(run, path, report)
@@ -380,16 +367,16 @@ def resume(
 
 @app.command(epilog=_examples("tacthmc summary runs/model"))
 def summary(path: Folder) -> None:
-    """Print the summary of a stored run, finished or still going on."""
+    """Print the summary of a stored run, finished or not."""
     import tacthmc
 
-    with _told():
+    with _short_errors():
         typer.echo(str(tacthmc.load(path).summary()))
 
 
 @app.command(epilog=_examples("tacthmc info"))
 def info() -> None:
-    """Versions and devices: what to put into a bug report."""
+    """Print versions and devices, for bug reports."""
     import os
     import platform
 
@@ -425,7 +412,7 @@ def _rich_table(table: Any, header: bool = True) -> Any:
 
     columns, rows = table.columns, table.rows
     if len(columns) > 6:
-        # Too wide for a terminal: the other way round.
+        # Too wide for a terminal, so it is transposed.
         columns, *rows = zip(columns, *rows, strict=True)
     made = Table(show_header=header)
     for number, column in enumerate(columns):

@@ -1,4 +1,4 @@
-"""What the sampler does that others cannot, in less than a minute: ``tacthmc demo``."""
+"""``tacthmc demo``: TACT-HMC beside SGNHT and SGHMC on a mixture, in less than a minute."""
 
 from pathlib import Path
 from typing import Any
@@ -9,22 +9,22 @@ import numpy as np
 
 import tacthmc
 from tacthmc.paper.figures import measures
-from tacthmc.report._shown import Truth
+from tacthmc.report import ReferenceDensity
 from tacthmc.run._result import Run
 
 STEP_SIZE, STEPS, CHAINS, FORCE_NOISE = 1e-2, 400_000, 4, 3.0
-WHAT = (
-    "Three Gaussians at −4, 0, 4 with weights .3 .4 .3 and sd ½. The gradient carries noise of sd"
-    f" {FORCE_NOISE:g} that no sampler knows of. All chains start at −4."
+DESCRIPTION = (
+    "Three Gaussians at −4, 0, 4 with weights .3 .4 .3 and sd ½. The gradient has noise of sd"
+    f" {FORCE_NOISE:g}, which is unknown to the samplers. All chains start at −4."
 )
 
 
 def demo(out: Path, steps: int = STEPS, seed: int = 0) -> Path:
-    """Sample the paper's 1-D mixture with three samplers; print a table, write the report."""
+    """Sample the 1-D mixture with three samplers, print a table and write a report."""
     from rich.console import Console
 
     console = Console()
-    console.print(WHAT + "\n")
+    console.print(DESCRIPTION + "\n")
     target = tacthmc.targets.three_gaussians()
     potential = tacthmc.noisy(tacthmc.potential(target), force=FORCE_NOISE, energy=1.0)
     runs: dict[str, Run] = {}
@@ -44,41 +44,47 @@ def demo(out: Path, steps: int = STEPS, seed: int = 0) -> Path:
         runs,
         out / "report.html",
         title="Three samplers on three Gaussians",
-        truth={"theta[0]": Truth(x, density)},
+        references={"theta[0]": ReferenceDensity(x, density)},
     )
     console.print(f"\nOpen [bold]{path}[/bold] in a browser.", soft_wrap=True)
     return path
 
 
 def table(runs: dict[str, Run], target: tacthmc.targets.GaussianMixture) -> Any:
-    """The demo's table: what each sampler made of the mixture."""
+    """The table of the demo, with a row for each sampler."""
     from rich.table import Table
 
-    found = Table(title="what each made of it")
+    found = Table(title="results")
     for column in (
         "",
         "weights of modes\n(.30 .40 .30)",
         "worst chain's\ntotal variation",
         "sd within\nmodes (.500)",
-        "effective draws of\nthe mode, a chain",
-        "round trips\na chain",
+        "effective draws of\nthe mode per chain",
+        "round trips\nper chain",
     ):
         justify = "left" if not column else "right"
         found.add_column(column, justify=justify, no_wrap="weights" in column)
     edges = np.linspace(-7, 7, 57)
     truth = measures.cell_shares(target, edges)
     for name, run in runs.items():
-        chains = [np.asarray(chain, float) for chain in run.all_draws]
-        modes = [measures.mode_of(target, chain) for chain in chains]
-        shares = measures.weights(np.concatenate(modes), 3)
-        far = [measures.total_variation(measures.histogram(c, edges), truth) for c in chains]
-        effective = [measures.indicator_ess(m, 3) for m in modes if len(m) > 3]
-        found.add_row(
-            name,
-            " ".join(f"{share:.2f}" for share in shares),
-            f"{max(far):.3f}",
-            f"{measures.sd_within(target, np.concatenate(chains)):.3f}",
-            f"{np.mean(effective):.0f}" if effective else "",
-            f"{np.mean(run.round_trips):.0f}" if run.tempered else "",
-        )
+        found.add_row(name, *_cells(run, target, edges, truth))
     return found
+
+
+def _cells(
+    run: Run, target: tacthmc.targets.GaussianMixture, edges: np.ndarray, truth: np.ndarray
+) -> list[str]:
+    """The row of one sampler."""
+    chains = [np.asarray(chain, float) for chain in run.all_draws]
+    modes = [measures.mode_of(target, chain) for chain in chains]
+    shares = measures.weights(np.concatenate(modes), 3)
+    far = [measures.total_variation(measures.histogram(c, edges), truth) for c in chains]
+    effective = [measures.indicator_ess(m, 3) for m in modes if len(m) > 3]
+    return [
+        " ".join(f"{share:.2f}" for share in shares),
+        f"{max(far):.3f}",
+        f"{measures.sd_within(target, np.concatenate(chains)):.3f}",
+        f"{np.mean(effective):.0f}" if effective else "",
+        f"{np.mean(run.round_trips):.0f}" if run.has_tempering else "",
+    ]

@@ -1,4 +1,4 @@
-"""The sampler for a user's model: the file's own, or what the command line asks for."""
+"""The sampler for a user's model: that of the file, or that of the command line."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ def chosen_sampler(
     tune: bool,
     say: Callable[[str], Any],
 ) -> Sampler | Untuned:
-    """A sampler by its name and settings, with a first guess of a step size where none is given.
+    """A sampler by its name and settings, with a guess of the step size if none is given.
 
     >>> import jax, jax.numpy as jnp
     >>> model = Model(tacthmc.potential(lambda x: jnp.sum(x**2)), jnp.zeros(2), None)
@@ -33,13 +33,7 @@ def chosen_sampler(
     Untuned(noise=0.2)
     """
     if model.sampler is not None:
-        asked = ["sampler"] * (name is not None) + list(settings) + ["tune"] * tune
-        if asked:
-            flags = ", ".join("--" + flag.replace("_", "-") for flag in asked)
-            raise ValueError(
-                f"the file returns a sampler of its own, so {flags} would do nothing: leave it out"
-                " here, or there"
-            )
+        _refuse_flags(["sampler"] * (name is not None) + list(settings) + ["tune"] * tune)
         return model.sampler
     name = name or "tact"
     if tune:
@@ -49,19 +43,34 @@ def chosen_sampler(
     if "step_size" not in settings:
         settings = settings | {"step_size": _first_guess(key, model, name, chains)}
         say(f"step size {settings['step_size']:.3g}, from the curvature at the start")
-    if "noise" in settings and name == "sghmc":
-        settings = {"friction" if k == "noise" else k: v for k, v in settings.items()}
-    if "noise" in settings and name in ("sgld", "psgld"):
+    return getattr(tacthmc, name)(**_arguments(name, settings))
+
+
+def _refuse_flags(given: list[str]) -> None:
+    if given:
+        flags = ", ".join("--" + flag.replace("_", "-") for flag in given)
+        raise ValueError(
+            f"the file returns a sampler, so {flags} would do nothing: leave out one of them"
+        )
+
+
+def _arguments(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings by the names of the arguments of the sampler."""
+    if "noise" not in settings:
+        return settings
+    if name in ("sgld", "psgld"):
         raise ValueError(f"--noise does nothing with {name}: its step size sets its noise")
-    return getattr(tacthmc, name)(**settings)
+    if name == "sghmc":
+        return {"friction" if k == "noise" else k: v for k, v in settings.items()}
+    return settings
 
 
 def _first_guess(key: PRNGKey, model: Model, name: str, chains: int) -> float:
     if name == "psgld":
-        raise ValueError("psgld's step size is in units of its own scaling: give --step-size")
+        raise ValueError("the step size of psgld depends on its own scaling: give --step-size")
     if isinstance(innermost(model.potential), StreamedPosterior):
-        raise ValueError("data from a loader have no batch to guess with: give --step-size")
-    # A stream of its own: chains fold their index into the same key.
+        raise ValueError("data from a loader have no batch for a guess: give --step-size")
+    # A key of its own: chains fold their numbers into the same key.
     own = jax.random.fold_in(key, 2**31 + 1)
     positions = chain_positions(model.potential, model.start, chains)
     first = jax.tree.map(lambda leaf: leaf[0], positions)

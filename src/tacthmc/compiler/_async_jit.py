@@ -1,29 +1,32 @@
-"""Compiled functions of pytrees whose results nobody waits for yet."""
+"""Compiled functions of pytrees that return before they have finished."""
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, NamedTuple, TypeVar, cast
 
 import equinox as eqx
 import jax
 import numpy as np
+from jax.core import Tracer
+
+from tacthmc.compiler._cpu_flags import program_options
 
 R = TypeVar("R")
 
 
 class _Fixed(NamedTuple):
-    """What is no array: by its type too, since 1 and True are equal and not the same."""
+    """A leaf that is not an array, with its type, because 1 == True."""
 
     kind: type
     value: Any
 
 
 def async_jit(function: Callable[..., R]) -> Callable[..., R]:
-    """As ``equinox.filter_jit``, arrays traced and all else fixed, but it returns at once.
+    """Like ``equinox.filter_jit``, but calls return before the computation has finished.
 
-    Arguments are given by position. Equinox waits for the end of each call, to say more of its own
-    errors than JAX would. Where the next call is to be launched while the host looks at what this
-    one gave, nothing may wait.
+    Arrays are traced and other leaves are static. Arguments are positional. Equinox waits for the
+    end of each call, to improve the messages of its own errors. Here the next call can be launched
+    while the host processes the results of this one.
 
     >>> import jax.numpy as jnp
     >>> shifted = async_jit(lambda x, by: {name: leaf + by for name, leaf in x.items()})
@@ -37,11 +40,14 @@ def async_jit(function: Callable[..., R]) -> Callable[..., R]:
         return cast("Any", function)(*jax.tree.unflatten(treedef, leaves))
 
     joined.__name__ = getattr(function, "__name__", "joined")
-    compiled: Any = partial(jax.jit, static_argnums=(1, 2))(joined)
+    compiled: Any = jax.jit(joined, static_argnums=(1, 2), compiler_options=program_options())
 
     @wraps(function)
     def call(*args: Any) -> R:
         leaves, treedef = jax.tree.flatten(args)
+        if any(isinstance(x, Tracer) for x in leaves):
+            # The call is inside another program, whose options are up to its caller.
+            return function(*args)
         fixed = tuple(None if _traced(x) else _Fixed(type(x), x) for x in leaves)
         return compiled([x for x in leaves if _traced(x)], treedef, fixed)
 

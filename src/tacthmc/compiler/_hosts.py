@@ -1,4 +1,4 @@
-"""Many processes that run one program: what they decide, they decide together."""
+"""Communication between the processes of a run on several hosts."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class OtherProcessError(RuntimeError):
-    """Another process of the run failed; its own message says why."""
+    """An error that is raised because another process of the run failed."""
 
 
 def all_gather(values: Any) -> np.ndarray:
@@ -24,9 +24,9 @@ def all_gather(values: Any) -> np.ndarray:
 
 
 def raise_together(action: Callable[[], T]) -> T:
-    """Do something that may fail in one process; if it does, all of them raise.
+    """Run an action that may fail in one process. If it does, all processes raise an error.
 
-    A process that went on alone would wait for the others for ever.
+    Otherwise the remaining processes would wait for the failed one forever.
     """
     error = result = None
     try:
@@ -42,7 +42,7 @@ def raise_together(action: Callable[[], T]) -> T:
 
 
 def all_gather_json(value: Any) -> list[Any]:
-    """Any JSON value of every process."""
+    """The JSON values of all processes."""
     text = json.dumps(value).encode()
     size = int(all_gather(len(text)).max())
     rows = all_gather(np.frombuffer(text.ljust(size), np.uint8))

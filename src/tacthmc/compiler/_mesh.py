@@ -1,7 +1,7 @@
-"""Where arrays lie on a mesh of devices: chains over one axis, a batch's examples over another.
+"""Sharding over a mesh of devices: chains over one axis, the examples of a batch over another.
 
-Everything here is JAX's own sharding. A mesh has an axis named ``chains``, one named
-``batch``, or both: ``jax.make_mesh((4, 2), ("chains", "batch"))``.
+A mesh has an axis named ``chains``, one named ``batch``, or both:
+``jax.make_mesh((4, 2), ("chains", "batch"))``.
 """
 
 import math
@@ -22,7 +22,7 @@ CHAINS, BATCH = "chains", "batch"
 
 
 def checked_mesh(mesh: Any, num_chains: int) -> Mesh | None:
-    """The mesh with axes that the compiler spreads over, if the chains fit it."""
+    """The mesh, checked against the chains, with axes over which the compiler spreads arrays."""
     if mesh is None:
         if jax.process_count() > 1:
             raise ValueError(
@@ -51,7 +51,7 @@ def checked_mesh(mesh: Any, num_chains: int) -> Mesh | None:
 
 
 def check_batch(mesh: Mesh | None, batch_size: int | None) -> None:
-    """Refuse batches that cannot be spread evenly over the mesh."""
+    """Raise an error for batches that cannot be spread evenly over the mesh."""
     ways = 1 if mesh is None else dict(mesh.shape).get(BATCH, 1)
     if batch_size is not None and batch_size % ways:
         raise ValueError(
@@ -60,17 +60,17 @@ def check_batch(mesh: Mesh | None, batch_size: int | None) -> None:
 
 
 def _over(*names: str | None) -> PartitionSpec:
-    """Leading axes over these axes of the mesh; no name at all also suits scalars."""
+    """Leading axes spread over these axes of the mesh. Without a name it also fits scalars."""
     return PartitionSpec(*names) if any(names) else PartitionSpec()
 
 
 def axis(mesh: Mesh | None, name: str) -> str | None:
-    """The name, where the mesh has that axis."""
+    """The name, or None if the mesh has no such axis."""
     return name if mesh is not None and name in mesh.axis_names else None
 
 
 def spread_examples(batch: Any) -> Any:
-    """Spread a batch's examples over the ambient mesh's ``batch`` axis, if there is one."""
+    """Spread the examples of a batch over the ``batch`` axis of the ambient mesh, if any."""
     if BATCH not in jax.sharding.get_abstract_mesh().axis_names:
         return batch
     return jax.lax.with_sharding_constraint(batch, PartitionSpec(BATCH))
@@ -82,12 +82,13 @@ def sum_over_examples(
     batch: Any,
     common: Any,
 ) -> Array:
-    """``added(values, values)`` of a batch's examples, ``values = each(batch, common)``.
+    """``added(values, values)`` over the examples of a batch, ``values = each(batch, common)``.
 
-    On a mesh of the ``batch`` axis alone each device has its own examples, and ``added`` of their
-    values and all the batch's has to be its share of the sum. They exchange values, and one
-    gradient. (Left to the compiler, a network's gradient takes twice as long on two cores as on
-    one.) On other meshes the compiler does the spreading.
+    On a mesh with only the ``batch`` axis each device has its own examples. Then ``added(values,
+    whole)``, with the values of the device and of the whole batch, has to be the share of the
+    device in the sum. Devices exchange the values and one gradient. (If the compiler shards it, the
+    gradient of a network takes twice as long on two cores as on one.) On other meshes the compiler
+    shards the computation.
     """
     size = jax.tree.leaves(batch)[0].shape[0]
     mesh = jax.sharding.get_abstract_mesh()
@@ -111,10 +112,10 @@ def sum_over_examples(
 
 
 def _in_vectors(tree: Any) -> tuple[list[Array], Callable[[list[Array]], Any]]:
-    """Arrays of floating-point numbers as one vector for each dtype, and the way back.
+    """Floating-point arrays as one vector for each dtype, and the inverse function.
 
-    Devices wait for each other once for each array whose derivative they add up: eight of a small
-    network took 545 µs on two cores where one of the same size took 115.
+    Devices synchronize once for each array whose derivative they add up. The eight arrays of a
+    small network took 545 µs on two cores, and one array of the same size took 115 µs.
     """
     leaves, structure = jax.tree.flatten(tree)
     kinds = sorted(
@@ -138,11 +139,11 @@ def _in_vectors(tree: Any) -> tuple[list[Array], Callable[[list[Array]], Any]]:
 
 
 def _apart(like: list[Array], kind: DTypeLike) -> Callable[[Array], list[Array]]:
-    """The leaves in a vector, whose derivatives are written into one, one after the other.
+    """A function that splits a vector into leaves, with an efficient derivative.
 
-    JAX's own rule for slices adds up as many vectors, each zero but for one leaf, and XLA asks of
-    every number which leaf it is in, as it does where derivatives are concatenated: 0.3 ms of a
-    small network's step.
+    The derivatives of the leaves are written into one vector. JAX's rule for slices instead adds as
+    many vectors, each zero except for one leaf. XLA then tests for every number which leaf it
+    belongs to, as it does for concatenation, which takes 0.3 ms in a step of a small network.
     """
     shapes = [leaf.shape for leaf in like]
     ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1].tolist()
@@ -167,10 +168,9 @@ def _side_by_side(leaves: list[Array], kind: DTypeLike) -> Array:
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _by_shares(share: Array, whole: Array, ways: int) -> Any:
-    """The whole, whose derivative is each device's share's.
+    """The whole, with the derivative of the share of each device.
 
-    Devices could add up their shares instead, and the derivative of that, and wait for each other
-    twice more.
+    Adding the shares, and the derivatives of the sum, would synchronize the devices twice more.
     """
     return whole
 
@@ -180,30 +180,29 @@ def _by_shares_forward(share: Array, whole: Array, ways: int) -> tuple[Array, No
 
 
 def _by_shares_backward(ways: int, _: None, seed: Array) -> tuple[Array, Array]:
-    # Of what is the same on all devices, each is given its part of the derivative.
+    # The output is replicated, so each device gets its part of the derivative of the output.
     return ways * seed, jnp.zeros_like(seed)
 
 
 _by_shares.defvjp(_by_shares_forward, _by_shares_backward)
 
 
-def using(mesh: Mesh | None) -> Any:
+def ambient(mesh: Mesh | None) -> Any:
     """A context in which the mesh is the ambient one."""
     return nullcontext() if mesh is None else jax.set_mesh(mesh)
 
 
-def arranged(tree: Any, name: str | None) -> Any:
-    """Spread arrays' leading axis over an axis of the ambient mesh; without a mesh, as they are."""
+def constrained(tree: Any, name: str | None) -> Any:
+    """Spread the leading axis of arrays over an axis of the ambient mesh, if there is a mesh."""
     if not jax.sharding.get_abstract_mesh().axis_names:
         return tree
     return jax.lax.with_sharding_constraint(tree, _over(name))
 
 
 def place(mesh: Mesh | None, tree: Any, *axes: str | None) -> Any:
-    """Host values as arrays on the mesh, their leading axes spread over the axes named.
+    """Host values as arrays on the mesh, with their leading axes spread over the named axes.
 
-    With many hosts each of them passes the same values (or has those it is asked for) and
-    holds its own part only.
+    With many hosts each host passes the same values and keeps only its own part.
     """
     if mesh is None:
         return jax.tree.map(jnp.asarray, tree)
@@ -222,7 +221,7 @@ def place(mesh: Mesh | None, tree: Any, *axes: str | None) -> Any:
 
 
 def on_every_host(mesh: Mesh | None, tree: Any) -> Any:
-    """The arrays, each whole on every host."""
+    """The arrays, replicated on every host."""
     if mesh is None or all(leaf.is_fully_addressable for leaf in jax.tree.leaves(tree)):
         return tree
     return _replicator(mesh)(tree)
@@ -234,7 +233,7 @@ def _replicator(mesh: Mesh) -> Any:
 
 
 def local_chains(mesh: Mesh | None, num_chains: int) -> np.ndarray:
-    """The chains that this process writes down: those whose first copy it holds."""
+    """The chains that this process stores: those whose first copy it holds."""
     if mesh is None:
         return np.arange(num_chains)
     devices = mesh.devices[None]
@@ -246,7 +245,7 @@ def local_chains(mesh: Mesh | None, num_chains: int) -> np.ndarray:
 
 
 def local_rows(tree: Any, mesh: Mesh | None) -> Any:
-    """This process's part (see :func:`local_chains`) of arrays with a leading chain axis."""
+    """The rows of :func:`local_chains` of arrays with a leading chain axis."""
 
     def rows(leaf: jax.Array) -> np.ndarray:
         if leaf.is_fully_addressable:
@@ -262,7 +261,7 @@ def local_rows(tree: Any, mesh: Mesh | None) -> Any:
 
 
 def held_chains(mesh: Mesh | None, num_chains: int) -> np.ndarray:
-    """The chains of which some device of this process holds a copy."""
+    """The chains of which a device of this process holds a copy."""
     if mesh is None or CHAINS not in mesh.axis_names:
         return np.arange(num_chains)
     devices = np.moveaxis(mesh.devices, mesh.axis_names.index(CHAINS), 0)
@@ -276,10 +275,10 @@ def held_chains(mesh: Mesh | None, num_chains: int) -> np.ndarray:
 def over_chains(
     function: Callable[..., Any], *, in_axes: Any, out_axes: Any, spmd: str | None, in_turn: bool
 ) -> Callable[..., Any]:
-    """``vmap``, or the same one chain after the other (``in_turn``), on each device of a mesh.
+    """``vmap`` over chains, or a loop over chains if ``in_turn``, on each device of a mesh.
 
-    Where the mesh has chains alone, each device runs its own chains as a program without any
-    exchange; where it spreads batches too, the compiler does the spreading.
+    On a mesh with only the ``chains`` axis, each device runs its own chains without communication.
+    On other meshes the compiler shards the computation.
     """
     alone = jax.sharding.get_abstract_mesh().axis_names == (CHAINS,)
     if spmd is not None and not alone:
@@ -295,7 +294,7 @@ def over_chains(
 
 
 def _chain_specs(axes: Any) -> Any:
-    """The mesh's axis for each part that has chains."""
+    """The mesh axis for each part that has chains."""
     return jax.tree.map(
         lambda axis: PartitionSpec() if axis is None else PartitionSpec(CHAINS),
         axes,
@@ -314,7 +313,7 @@ def _in_turn(function: Callable[..., Any], in_axes: Any, out_axes: Any) -> Calla
             return function(*jax.tree.unflatten(structure, leaves))
 
         results = jax.lax.map(one, [leaf for leaf, m in zip(flat, mapped, strict=True) if m])
-        # What chains have in common comes out the same from each of them.
+        # Arrays that chains share are equal in all results, so the first is taken.
         keep = _per_leaf(out_axes, results)
         return jax.tree.map(lambda x, m: x if m else x[0], results, keep)
 

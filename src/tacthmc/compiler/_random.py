@@ -1,17 +1,17 @@
-r"""Random numbers by counter: standard normals and indices, in a few fused operations.
+r"""Counter-based random numbers: standard normals and indices, in a few fused operations.
 
-Number i of a key is a function of the key and of i alone, so that a chain draws the same numbers
-alone or among others, a step or many at a time, on any device. The words come from Threefry-2x32
-with 20 rounds, the generator behind JAX's own keys; what differs is that
+Number i of a key is a function of the key and of i alone. A chain therefore draws the same numbers
+alone or among others, one step or many at a time, on any device. The words come from Threefry-2x32
+with 20 rounds, the generator behind JAX's own keys, with two differences:
 
-- the rounds are written out, so that the compiler puts all of them, and what is made of the
-  words, into one loop over the numbers (JAX keeps them as loops of their own on a CPU);
-- both words of a block are used, by the Box-Muller transform,
+- The rounds are unrolled, so that the compiler fuses them with the use of the words into one loop
+  over the numbers. (On a CPU, JAX keeps the rounds as loops.)
+- Both words of a block are used, by the Box-Muller transform,
 
 .. math:: n = \sqrt{-2\log u_1}\,\cos(\pi u_2), \qquad u_1 \in (0, 1),\ u_2 \in [-1, 1)
 
-with u_1 of 32 bits: normals reach as far as 6.7, beyond the 5.4 of inverting a 23-bit uniform.
-float64 takes two blocks a number.
+Here u_1 has 32 bits, so normals reach 6.7, compared with 5.4 by inversion of a 23-bit uniform.
+float64 takes two blocks per number.
 
 Reference: J. Salmon, M. Moraes, R. Dror, D. Shaw. *Parallel random numbers: as easy as 1, 2, 3.*
 SC 2011.
@@ -29,16 +29,15 @@ from tacthmc._typing import Position, PRNGKey
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
-# The counter's other half: not 0 and 1, which JAX's own functions take, so that one key may serve
-# both.
+# The second word of the counter. JAX's own functions use 0 and 1, so one key may serve both.
 _NORMALS, _INDICES = np.uint32(0x6E6F726D), np.uint32(0x696E6478)
 
 LANES = 8
-"""Numbers that a processor computes at once."""
+"""The number of values that a processor computes at once."""
 
 
 def threefry(key: UInt32[Array, "2"], x: Array, y: Array) -> tuple[Array, Array]:
-    """Threefry-2x32-20 of counters (x, y): two words each.
+    """Threefry-2x32-20 of the counters (x, y), which gives two words each.
 
     >>> import jax, jax.numpy as jnp
     >>> zero = jnp.zeros((), jnp.uint32)
@@ -57,7 +56,7 @@ def threefry(key: UInt32[Array, "2"], x: Array, y: Array) -> tuple[Array, Array]
 
 
 def words_of(key: PRNGKey) -> UInt32[Array, "2"]:
-    """A key's two words; a key of another generator is hashed to two."""
+    """The two words of a key. A key of another generator is hashed to two words."""
     data = jax.random.key_data(key)
     if data.shape == (2,):
         return data
@@ -69,11 +68,12 @@ def words_of(key: PRNGKey) -> UInt32[Array, "2"]:
 
 
 def derive_key(key: PRNGKey, family: int, number: Array | int = 0) -> PRNGKey:
-    """Another key, for cheap: ``family`` and ``number`` are XORed into its two words.
+    """A derived key, at almost no cost: ``family`` and ``number`` are XORed into its two words.
 
-    Threefry takes neighboring keys as independent ones, and two relatives of one key never
-    meet; relatives of relatives may. A generator whose keys hold its counter (``rbg``) would
-    then give overlapping numbers: there both are folded in.
+    Threefry makes keys that differ in any bit independent. Keys derived from one key are distinct;
+    keys derived from derived keys may coincide. The keys of some generators (``rbg``) contain a
+    counter, and their derived keys would give overlapping numbers, so there both numbers are folded
+    in.
     """
     if str(jax.random.key_impl(key)) != "threefry2x32":
         return jax.random.fold_in(jax.random.fold_in(key, family), number)
@@ -85,7 +85,7 @@ def derive_key(key: PRNGKey, family: int, number: Array | int = 0) -> PRNGKey:
 def normal(
     key: PRNGKey, shape: tuple[int, ...], dtype: DTypeLike, first: int = 0
 ) -> Float[Array, "..."]:
-    """Standard normals; those of one key are numbered from ``first`` on, row by row.
+    """Standard normals of a key, starting with number ``first``, row by row.
 
     >>> import jax
     >>> key = jax.random.key(0)
@@ -95,8 +95,8 @@ def normal(
     """
     words, count = words_of(key), math.prod(shape)
     if 0 < count < LANES:
-        # One by one: many steps or chains at a time, they stand side by side in memory, where the
-        # processor takes several at once; with a short axis of their own they would not.
+        # One by one. For many steps or chains, the values of each then lie side by side in memory,
+        # and the processor computes several at once. A short axis would prevent that.
         parts = [
             _normal(words, np.uint32(first + i) + jnp.zeros_like(words[0]), dtype)
             for i in range(count)
@@ -110,12 +110,12 @@ def _normal(words: UInt32[Array, "2"], number: Array, dtype: DTypeLike) -> Array
     x, y = threefry(words, number, jnp.full_like(number, _NORMALS))
     if jnp.dtype(dtype).itemsize <= 4:
         near_zero = (x.astype(jnp.float32) + 0.5) * np.float32(2.0**-32)
-        # Rounding takes the largest words to 1, whose logarithm is the right 0.
+        # Rounding maps the largest words to 1, whose logarithm is 0 as it should be.
         radius = jnp.sqrt(-2 * jnp.log(near_zero))
         turn = _signed(y).astype(jnp.float32) * np.float32(2.0**-31)
         over, under = _cosine(turn)
-        # A division last: XLA computes one anew for nobody, and a product for everybody who
-        # wants it. With three readers of a normal, that was the third part of a step.
+        # The division comes last, because XLA recomputes a product for each use of it, but not a
+        # division. With three uses of a normal, recomputing took a third of a step.
         return (radius * over / under).astype(dtype)
     u, v = threefry(words, number, jnp.full_like(number, _NORMALS + np.uint32(1)))
     near_zero = (x.astype(dtype) * 2.0**-32) + (u.astype(dtype) + 0.5) * 2.0**-64
@@ -126,8 +126,8 @@ def _normal(words: UInt32[Array, "2"], number: Array, dtype: DTypeLike) -> Array
 def indices(key: PRNGKey, count: int, below: int) -> Int[Array, " count"]:
     """``count`` independent indices, uniform on 0, …, below − 1.
 
-    The 64 bits of a block, as a fraction of 1, times ``below``: no index is more likely than
-    another by more than one part in 2³².
+    An index is the 64 bits of a block, as a fraction of 1, times ``below``. No index is more likely
+    than another by more than one part in 2³².
 
     >>> import jax
     >>> drawn = indices(jax.random.key(0), 1000, 7)
@@ -155,8 +155,8 @@ def _signed(word: Array) -> Array:
     return jax.lax.bitcast_convert_type(word, jnp.int32)
 
 
-# cos(πt)/(1 − 4t²) as a quotient of polynomials in t² on [0, 1], by interpolation at Chebyshev's
-# points; the factor 1 − 4t² keeps the relative error small near the zeros at t = ±½ too.
+# cos(πt)/(1 − 4t²) as a quotient of polynomials in t² on [0, 1], by interpolation at Chebyshev
+# points. The factor 1 − 4t² keeps the relative error small near the zeros at t = ±½ too.
 def _fitted(over: int, under: int) -> tuple[list[np.float32], list[np.float32]]:
     count = over + under + 1
     nodes = 0.5 + 0.5 * np.cos(np.pi * (np.arange(count) + 0.5) / count)
@@ -173,7 +173,7 @@ _OVER, _UNDER = _fitted(4, 2)
 
 
 def _cosine(turn: Array) -> tuple[Array, Array]:
-    """cos(π·turn) for |turn| ≤ 1 as a quotient: the library's own costs more than all else."""
+    """cos(π·turn) for |turn| ≤ 1 as a quotient, because a library call would dominate the cost."""
     square = turn * turn
     return (1 - 4 * square) * _polynomial(_OVER, square), _polynomial(_UNDER, square)
 
@@ -185,18 +185,19 @@ def _polynomial(coefficients: list[np.float32], x: Array) -> Array:
     return total
 
 
-FEW = 256
-"""Up to so many numbers, one array of them costs less than one for each leaf."""
+MAX_FLAT_SIZE = 256
+"""The size up to which one array of normals is faster than one for each leaf."""
 
 
 def normals(key: PRNGKey, like: Position, extra: int = 0) -> tuple[Position, Float[Array, " e"]]:
     """Independent standard normals shaped like a position, and ``extra`` more.
 
-    In low dimension, where calls, not numbers, are what costs, all in one; else leaf by leaf.
+    In low dimension the number of calls dominates the cost, so all are drawn in one call.
+    Otherwise they are drawn leaf by leaf.
     """
     size, dtype = dimension(like), scalar_dtype(like)
     leaves, treedef = jax.tree.flatten(like)
-    if size + extra <= FEW and all(leaf.dtype == dtype for leaf in leaves):
+    if size + extra <= MAX_FLAT_SIZE and all(leaf.dtype == dtype for leaf in leaves):
         draws = normal(key, (size + extra,), dtype)
         return unflatten(draws[:size], like), draws[size:]
     starts = [sum(leaf.size for leaf in leaves[:i]) for i in range(len(leaves))]
@@ -205,17 +206,17 @@ def normals(key: PRNGKey, like: Position, extra: int = 0) -> tuple[Position, Flo
 
 
 def chain_keys(key: PRNGKey, chain: Array | int) -> tuple[PRNGKey, PRNGKey]:
-    """A chain's two streams: one to start, one for its steps."""
+    """The keys of a chain: one for its start, one for its steps."""
     start, steps = jax.random.split(jax.random.fold_in(key, chain))
     return start, steps
 
 
 def start_keys(start: PRNGKey) -> tuple[PRNGKey, PRNGKey]:
-    """Keys of a chain's first state, and of its memory of the data."""
+    """The keys of the first state of a chain, and of its memory of the data."""
     state, data = jax.random.split(start)
     return state, data
 
 
 def step_keys(steps: PRNGKey, step: Array | int) -> tuple[PRNGKey, PRNGKey]:
-    """Keys of a step's noise, and of its batch."""
+    """The keys of the noise and of the batch of a step."""
     return derive_key(steps, 1, step), derive_key(steps, 2, step)

@@ -1,4 +1,4 @@
-"""Adding to one place of a table, for one chain or many."""
+"""Adding to one element of a table, for one chain or many."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from tacthmc.compiler._cpu_flags import small_loop_bytes
 
 @custom_vmap
 def add_at(table: Any, index: Any, amount: Any) -> Any:
-    """The table with ``amount`` added at ``index``, which has to lie inside.
+    """The table with ``amount`` added at ``index``, which has to be in bounds.
 
-    For many chains the obvious is slow: XLA makes it a scatter, which on a CPU ends the loops
-    that are compiled whole. There it is a loop over chains that touches one number of each
-    table; elsewhere a masked addition to all of it.
+    With many chains an indexed update is a scatter, and on a CPU XLA does not compile loops with a
+    scatter as a whole. On a CPU this is therefore a loop over chains that touches one number of
+    each table, and elsewhere a masked addition to the whole table.
 
     >>> import jax, jax.numpy as jnp
     >>> tables, places = jnp.zeros((2, 3)), jnp.array([2, 0])
@@ -46,11 +46,11 @@ def _many(size: int, batched: Any, table: Any, index: Any, amount: Any) -> Any:
         for value, is_batched in zip((table, index, amount), batched, strict=True)
     ]
     all_at_once = jax.vmap(_masked)
-    # Read, written and counted once more for the loop's own memory.
+    # The table is read and written, and counts a third time for the memory of the loop.
     touched = 3 * full[0].size * full[0].dtype.itemsize
     spread = jax.sharding.get_abstract_mesh().auto_axes
     if spread or touched > small_loop_bytes() // 2:
-        # Chains on several devices would talk across at every turn of a loop over them, and a
-        # loop that is not compiled whole costs more than all of the tables.
+        # With chains on several devices, each iteration of a loop over chains would communicate.
+        # And a loop that is not compiled as a whole costs more than adding to all of the tables.
         return all_at_once(*full), True
     return jax.lax.platform_dependent(*full, cpu=_one_by_one, default=all_at_once), True

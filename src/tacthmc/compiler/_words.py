@@ -1,7 +1,7 @@
-"""A tree of arrays as one array of words, a row per chain.
+"""A pytree of arrays as one array of words, with a row per chain.
 
-A checkpoint of one array is written and read faster than one of many small ones. What chains
-have in common (a place in an epoch) stands in every row.
+A checkpoint of one array is written and read faster than one of many small arrays. Arrays that
+chains share (such as the place in an epoch) are repeated in every row.
 """
 
 import math
@@ -33,7 +33,7 @@ def _words(leaf: Array, lead: int) -> Array:
 
 
 def pack_words(tree: Any, axes: Any, count: int) -> UInt32[Array, "c w"]:
-    """The bits of all arrays, of ``count`` chains; ``axes`` says which have an axis of chains.
+    """The bits of all arrays of ``count`` chains; ``axes`` says which have an axis of chains.
 
     >>> import jax.numpy as jnp
     >>> tree = {"x": jnp.array([1.5, -2.0]), "shared": jnp.array(3)}
@@ -50,7 +50,7 @@ def pack_words(tree: Any, axes: Any, count: int) -> UInt32[Array, "c w"]:
 
 
 def unpack_words(words: UInt32[Array, "c w"], like: Any, axes: Any) -> Any:
-    """The arrays again, in the shapes of ``like``."""
+    """The inverse of :func:`pack_words`, with the structure and shapes of ``like``."""
     leaves, structure = jax.tree.flatten(like)
     place, found = 0, []
     for leaf, mapped in zip(leaves, _mapped(axes, like), strict=True):
@@ -66,7 +66,7 @@ def unpack_words(words: UInt32[Array, "c w"], like: Any, axes: Any) -> Any:
 
 
 def fingerprint(words: UInt32[Array, "c w"]) -> UInt32[Array, ""]:
-    """A sum over all words, each weighted by its place: a flipped bit always shows."""
+    """A sum over all words, each weighted by its place, which any flipped bit changes."""
     places = jnp.arange(words.size, dtype=jnp.uint32).reshape(words.shape)
     # Odd weights have inverses modulo 2³², so no single change is lost.
     return jnp.sum(words * (2 * places + jnp.uint32(1)), dtype=jnp.uint32)

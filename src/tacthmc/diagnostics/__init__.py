@@ -1,4 +1,4 @@
-"""What draws and traces say of a run: effective sizes, weights, modes, laws, evidence."""
+"""Diagnostics of a run from its draws and traces: sample sizes, weights, modes, laws, evidence."""
 
 from tacthmc.diagnostics._arviz import ess as ess
 from tacthmc.diagnostics._arviz import mean_ess as mean_ess
@@ -7,6 +7,7 @@ from tacthmc.diagnostics._evidence import EvidenceRatio as EvidenceRatio
 from tacthmc.diagnostics._laws import Law as Law
 from tacthmc.diagnostics._laws import autocorrelation as autocorrelation
 from tacthmc.diagnostics._laws import flatness as flatness
+from tacthmc.diagnostics._laws import thermostat_laws as thermostat_laws
 from tacthmc.diagnostics._modes import Modes as Modes
 from tacthmc.diagnostics._modes import find_modes as find_modes
 from tacthmc.diagnostics._plots import plot_draws as plot_draws

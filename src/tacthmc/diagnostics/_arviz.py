@@ -1,4 +1,4 @@
-"""ArviZ: effective sample sizes, R-hat, and export, with whichever version is installed."""
+"""ArviZ: effective sample sizes, R-hat, and export, for every supported version."""
 
 import warnings
 from pathlib import Path
@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from tacthmc._checks import missing_extra
+
 
 def arviz() -> ModuleType:
     """The ArviZ module, imported when first needed."""
     try:
         with warnings.catch_warnings():
-            # ArviZ 0.23 announces its successor on import.
+            # ArviZ 0.23 warns of its successor on import.
             warnings.simplefilter("ignore", FutureWarning)
             import arviz as module
     except ImportError as error:
-        raise ImportError(
-            "this needs ArviZ: pip install arviz (draws and traces are there without it)"
-        ) from error
+        raise missing_extra("this diagnostic", "ArviZ", "report") from error
     return module
 
 
-def arviz_is_there() -> bool:
+def has_arviz() -> bool:
     """Whether ArviZ can be imported."""
     try:
         arviz()
@@ -32,7 +32,7 @@ def arviz_is_there() -> bool:
 
 
 def ess(values: np.ndarray) -> float:
-    """Bulk effective sample size of a (chain, draw) array; NaN where there are too few draws.
+    """Bulk effective sample size of a (chain, draw) array; NaN if there are too few draws.
 
     >>> import numpy as np
     >>> bool(3000 < ess(np.random.default_rng(0).normal(size=(4, 1000))) < 5000)
@@ -83,13 +83,13 @@ def export(
 
 
 def open_store(root: Path) -> Any:
-    """A stored run's groups, lazily, as the installed ArviZ has them."""
+    """The groups of a stored run, read lazily, in the format of the installed ArviZ."""
     module = arviz()
     try:
         import xarray
         import zarr  # noqa: F401
     except ImportError as error:
-        raise ImportError("opening a stored run needs Zarr: pip install zarr") from error
+        raise missing_extra("opening a stored run in ArviZ", "Zarr", "store") from error
     groups = ("posterior", "sample_stats", "observed_data")
     if int(module.__version__.split(".")[0]) >= 1:
         tree = xarray.open_datatree(root, engine="zarr", chunks=None)

@@ -1,13 +1,14 @@
-r"""Ratios of normalizers between temperatures, from what the bias has learned.
+r"""Ratios of normalizers between temperatures, from the mean energies that the bias learned.
 
-With Z(λ) = ∫exp(−λU(θ))dθ, d log Z/dλ = −⟨U⟩_λ: what the adaptive biasing force averages, bin by
-bin, integrates to log Z along λ (thermodynamic integration). In ξ that is A(ξ) = −T·log Z(λ(ξ))
-up to a constant, the free energy.
+With Z(λ) = ∫exp(−λU(θ))dθ, d log Z/dλ = −⟨U⟩_λ. So the mean energies in the bins of the adaptive
+biasing force integrate to log Z along λ (thermodynamic integration). As a function of ξ this is the
+free energy, A(ξ) = −T·log Z(λ(ξ)) up to a constant.
 
-Where λ multiplies a part of the energy only (:mod:`tacthmc.potentials._energy_terms`), Z(λ) = ∫exp(−U0 − λU1) and
-d log Z/dλ = −⟨U1⟩_λ. With U1 the negative log likelihood and a normalized prior, log Z(1) is the
-log evidence and Z(λ) is that of the power posterior, log Z(0) = 0: the ratio at the hottest
-temperature is the part of −log Z(1) that lies above it.
+Where λ multiplies only a part of the energy (:mod:`tacthmc.potentials._energy_terms`), Z(λ) =
+∫exp(−U0 − λU1) and d log Z/dλ = −⟨U1⟩_λ. If U1 is the negative log likelihood and the prior is
+normalized, Z(λ) is the normalizer of the power posterior, log Z(1) is the log evidence and
+log Z(0) = 0. The ratio at the hottest temperature is then a part of −log Z(1); the rest lies at
+higher temperatures.
 """
 
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from tacthmc.dynamics._bias import FreeEnergy, MeanEnergies
 class EvidenceRatio(NamedTuple):
     """log Z(1/temperature) − log Z(1), and its standard error over chains.
 
-    The error is NaN for one chain, and where chains did not learn independently of each other.
+    The error is NaN for one chain, and if the chains did not learn independently.
     """
 
     temperature: float
@@ -31,34 +32,34 @@ class EvidenceRatio(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """One chain's free energy, and what it comes from."""
+    """The free energy of one chain, with its table and parameters."""
 
     energy: FreeEnergy
     table: Any
     coupling: Coupling
     bath: float
     analytic_log_lambda: float
-    """The factor of T·log λ in it that is exact."""
+    """The exact factor of T·log λ in the free energy."""
 
 
 def log_ratio(profile: Profile, temperature: float | None) -> tuple[float, float]:
-    """The temperature (the hottest that was learned about by default) and log Z there.
+    """The temperature (by default the hottest) and log Z there, relative to log Z(1).
 
-    Between the profile's points all but the exact part is linear in λ, as the integral of a mean
-    energy that is constant in a bin is.
+    Between the points of the profile, everything but the exact part is interpolated linearly in λ,
+    which is the integral of a mean energy that is constant in each bin.
     """
     places, values, lam = _right_side(profile)
     hottest = 1 / lam[-1]
-    wanted = hottest if temperature is None else float(temperature)
-    if not 1 <= wanted <= hottest * (1 + 1e-6):
+    chosen = hottest if temperature is None else float(temperature)
+    if not 1 <= chosen <= hottest * (1 + 1e-6):
         raise ValueError(
             f"temperature must lie between 1 and the hottest, {hottest:g}; got {temperature!r}"
         )
-    _check_visited(profile, places[np.searchsorted(-lam, -1 / wanted * (1 + 1e-6))])
+    _check_visited(profile, places[np.searchsorted(-lam, -1 / chosen * (1 + 1e-6))])
     rest = values / profile.bath - profile.analytic_log_lambda * np.log(lam)
-    # λ falls along ξ, and np.interp wants it to rise.
-    at = float(np.interp(1 / wanted, lam[::-1], rest[::-1]))
-    return wanted, -(at + profile.analytic_log_lambda * np.log(1 / wanted))
+    # λ falls along ξ, and np.interp needs rising places.
+    at = float(np.interp(1 / chosen, lam[::-1], rest[::-1]))
+    return chosen, -(at + profile.analytic_log_lambda * np.log(1 / chosen))
 
 
 def _right_side(profile: Profile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -76,13 +77,13 @@ def _check_visited(profile: Profile, place: float) -> None:
     wall = float(profile.coupling.wall)
     low = 0.0 if profile.coupling.even else -wall
     edges = np.linspace(low, wall, len(visits) + 1)
-    # On the plateau λ is 1 and nothing is integrated: a scheduled ξ is in one of its bins only.
+    # The plateau does not count: λ is 1 there, and a scheduled ξ visits only one of its bins.
     begin = float(profile.coupling.plateau) + 1e-6 * wall
     between = (edges[1:] > begin) & (edges[:-1] < place - 1e-6 * wall)
     if np.any(visits[between] == 0):
         raise ValueError(
-            "a chain has not been at all temperatures on the way yet, so that there is nothing to"
-            " integrate: run longer, or ask for a lower temperature"
+            "a chain has not visited all temperatures on the way yet, so the mean energy there is"
+            " not known: run longer, or ask for a lower temperature"
         )
 
 

@@ -1,7 +1,7 @@
-"""What is special here: flatness of ξ, and thermostats and momenta against Theorem 1.
+"""Diagnostics of the dynamics: the flatness of ξ, and thermostats and momenta against Theorem 1.
 
-Only unit-temperature draws say anything about the posterior; what is below looks at all
-temperatures and says whether the machinery works.
+Only unit-temperature draws represent the posterior. These diagnostics use steps at all
+temperatures, and test whether the dynamics works.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from tacthmc.dynamics._thermostat import NoiseLevels
 
 
 class Law(NamedTuple):
-    """A quantity's mean and standard deviation, seen and by Theorem 1."""
+    """The observed mean and standard deviation of a quantity, and those by Theorem 1."""
 
     name: str
     mean: float
@@ -27,7 +27,7 @@ class Law(NamedTuple):
 
 
 def flatness(xi: np.ndarray, wall: float, bins: int = 20) -> np.ndarray:
-    """Total variation between each chain's histogram of ξ and the uniform law on the well.
+    """Total variation between the histogram of ξ in each chain and the uniform law on the well.
 
     >>> import numpy as np
     >>> flatness(np.linspace(-1, 1, 1000)[None], wall=1.0).round(3).tolist()
@@ -40,9 +40,9 @@ def flatness(xi: np.ndarray, wall: float, bins: int = 20) -> np.ndarray:
 
 
 def autocorrelation(values: np.ndarray, lags: int) -> np.ndarray:
-    """ρ(0), …, ρ(lags) of a (chain, draw) array, by the mean and variance of all chains together.
+    """ρ(0), …, ρ(lags) of a (chain, draw) array, with the mean and variance of all chains together.
 
-    So chains that sit in different modes show a correlation that does not decay.
+    If chains stay in different modes, the correlation therefore does not decay.
 
     >>> import numpy as np
     >>> autocorrelation(np.array([[1.0, -1.0] * 500]), 3).round(2).tolist()
@@ -67,8 +67,15 @@ def thermostat_laws(
 ) -> list[Law]:
     """Compare thermostats and kinetic temperatures with Theorem 1.
 
-    The theorem is for constant rates: with schedules, the rates at the start are used. Without
-    the energy's variance (None) there is no law for z_ξ, and none for a ξ on a schedule.
+    The theorem is for constant rates. With schedules, the rates of the first step are used. There
+    is no law for z_ξ without the variance of the energy (None), or if ξ follows a schedule.
+
+    >>> import tacthmc
+    >>> sampler, force_variance = tacthmc.sgnht(0.01, noise=0.2), np.full(2, 4.0, np.float32)
+    >>> seen = {"thermostat": np.full((1, 9), 0.22), "kinetic_temperature": np.ones((1, 9))}
+    >>> laws = thermostat_laws(sampler, jnp.zeros(2), force_variance, None, seen.__getitem__)
+    >>> [(law.name, round(law.expected_mean, 3)) for law in laws]
+    [('z_theta', 0.22), ('kinetic temperature of theta', 1.0)]
     """
     now = sampler.rates(jnp.zeros((), int), position)
     bath = float(now.theta.bath)
@@ -93,10 +100,10 @@ def thermostat_laws(
     return laws
 
 
-def _law(name: str, seen: np.ndarray, mean: float, variance: float) -> Law:
-    seen = np.asarray(seen, float)
-    return Law(name, float(seen.mean()), mean, float(seen.std()), float(np.sqrt(variance)))
+def _law(name: str, values: np.ndarray, mean: float, variance: float) -> Law:
+    values = np.asarray(values, float)
+    return Law(name, float(values.mean()), mean, float(values.std()), float(np.sqrt(variance)))
 
 
-def _mean_only(name: str, seen: np.ndarray, mean: float) -> Law:
-    return Law(name, float(np.asarray(seen, float).mean()), mean, float("nan"), float("nan"))
+def _mean_only(name: str, values: np.ndarray, mean: float) -> Law:
+    return Law(name, float(np.asarray(values, float).mean()), mean, float("nan"), float("nan"))

@@ -1,4 +1,4 @@
-"""Modes of a cloud of draws, found by the depth of the valleys between them."""
+"""Modes in a set of draws, separated by the depth of the valleys between them."""
 
 from typing import NamedTuple
 
@@ -6,11 +6,14 @@ import numpy as np
 
 
 class Modes(NamedTuple):
-    """Which mode each draw belongs to, and each mode's share and highest point."""
+    """Modes, from the heaviest to the lightest."""
 
     labels: np.ndarray
+    """The mode of each draw."""
     shares: np.ndarray
+    """The share of the draws in each mode."""
     peaks: np.ndarray
+    """The draw of the highest density in each mode."""
 
 
 def find_modes(
@@ -21,14 +24,14 @@ def find_modes(
     neighbors: int | None = None,
     most: int = 6000,
 ) -> Modes | None:
-    """Tell the modes of draws (draw, coordinate) apart.
+    """Find the modes of draws (draw, coordinate), for a few coordinates.
 
-    Two peaks of the density are two modes if along every way between them the density falls
-    below 1/``ratio`` of the lower peak. The density is that of the ``neighbors`` nearest (8
-    to 30, by the number of draws) of at most ``most`` draws, and draws join the mode uphill of
-    them (persistence clustering, Chazal et al. 2013). Modes with less than a share ``least``
-    join the nearest other one. It is meant for a handful of coordinates. Labels go from the
-    heaviest mode to the lightest. None where there are too few different draws to tell.
+    Two peaks of the density are separate modes if the density falls below 1/``ratio`` of the lower
+    peak along every path between them. The density is estimated from the ``neighbors`` nearest (8
+    to 30, depending on the number of draws) of at most ``most`` draws, and each draw belongs to the
+    mode uphill of it (persistence clustering, Chazal et al. 2013). Modes with less than the share
+    ``least`` join the nearest other mode. Labels run from the heaviest mode to the lightest. The
+    result is None if there are too few different draws.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -41,8 +44,8 @@ def find_modes(
     scaled = (draws - draws.mean(axis=0)) / np.where(spread > 0, spread, 1)
     from scipy.spatial import KDTree
 
-    # Evenly through the draws: nothing random, so that a report can be made again. Draws that
-    # repeat each other would look like peaks of any height.
+    # Draws are picked evenly, not at random, so that a report is reproducible. Repeated draws would
+    # look like arbitrarily high peaks.
     chosen = scaled[np.unique(np.linspace(0, len(draws) - 1, most).astype(int))]
     chosen = np.unique(chosen, axis=0)
     neighbors = int(np.clip(len(chosen) // 20, 8, 30)) if neighbors is None else neighbors
@@ -55,7 +58,7 @@ def find_modes(
     density = -dimension * np.log(np.maximum(distances[:, -1], 1e-12))
     roots = _basins(density, near[:, 1:], np.log(ratio))
     roots = _without_small(roots, chosen, least)
-    # Each draw is where the nearest of the chosen ones is.
+    # Each draw belongs to the mode of the nearest picked one.
     heavy = roots[tree.query(scaled)[1]]
     peaks = np.array(sorted(_counts(heavy), key=lambda root: -np.sum(heavy == root)))
     labels = np.argmax(heavy[:, None] == peaks, axis=1)
@@ -65,8 +68,8 @@ def find_modes(
 
 
 def _basins(density: np.ndarray, near: np.ndarray, depth: float) -> np.ndarray:
-    """The peak that each point belongs to; a valley less deep than ``depth`` is no border."""
-    # Plain lists: single elements are looked up a few hundred thousand times.
+    """The peak of each point, where valleys less deep than ``depth`` do not separate peaks."""
+    # A plain list, because single elements are read a few hundred thousand times.
     parent = list(range(len(density)))
     rank = np.empty(len(density), int)
     order = np.argsort(-density)
@@ -97,7 +100,7 @@ def _counts(roots: np.ndarray) -> dict[int, int]:
 
 
 def _without_small(roots: np.ndarray, points: np.ndarray, least: float) -> np.ndarray:
-    """Give the points of modes that are too light to the nearest mode that is not."""
+    """The roots, where the points of too light modes join the nearest other mode."""
     counts = _counts(roots)
     small = [root for root, count in counts.items() if count < least * len(roots)]
     large = [root for root in counts if root not in small]

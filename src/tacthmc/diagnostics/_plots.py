@@ -1,25 +1,33 @@
-"""Pictures, with Matplotlib."""
+"""Plots with Matplotlib."""
 
 from typing import Any
 
 import numpy as np
 
+from tacthmc._checks import missing_extra
 from tacthmc.dynamics._bias import FreeEnergy
 
 
 def axes(ax: Any = None, columns: int = 1) -> Any:
-    """The axes given, or new ones."""
+    """The given axes, or new ones."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("plots need Matplotlib: pip install matplotlib") from error
+        raise missing_extra("a plot", "Matplotlib", "report") from error
     if ax is not None:
         return ax
     return plt.subplots(1, columns, figsize=(4 * columns + 1, 3.5))[1]
 
 
 def plot_free_energy(pooled: FreeEnergy, chains: list[FreeEnergy], ax: Any = None) -> Any:
-    """Plot A(ξ): chains thin, all together thick. Returns the axes."""
+    """Plot A(ξ), with a thin line for each chain and a thick one for all together.
+
+    Returns the axes.
+
+    >>> flat = FreeEnergy(np.linspace(-1.0, 1.0, 5), np.zeros(5))
+    >>> len(plot_free_energy(flat, [flat, flat]).lines)
+    3
+    """
     ax = axes(ax)
     for profile in chains:
         ax.plot(profile.xi, profile.value, color="0.7", linewidth=0.8)
@@ -30,7 +38,13 @@ def plot_free_energy(pooled: FreeEnergy, chains: list[FreeEnergy], ax: Any = Non
 
 
 def plot_xi(steps: np.ndarray, xi: np.ndarray, plateau: float, wall: float, ax: Any = None) -> Any:
-    """Plot ξ over time, one line a chain, the plateau shaded. Returns the axes."""
+    """Plot ξ over time, with one line per chain and the plateau shaded. Returns the axes.
+
+    >>> steps = np.array([[10, 20, 30], [10, 20, 30]])
+    >>> ax = plot_xi(steps, np.zeros((2, 3)), plateau=0.3, wall=1.0)
+    >>> len(ax.lines), ax.get_xlabel()
+    (2, 'step')
+    """
     ax = axes(ax)
     ax.axhspan(-plateau, plateau, color="0.9")
     for chain_steps, chain in zip(steps, xi, strict=True):
@@ -44,7 +58,14 @@ def plot_xi(steps: np.ndarray, xi: np.ndarray, plateau: float, wall: float, ax: 
 def plot_draws(
     names: list[str], values: list[np.ndarray], weights: np.ndarray | None, ax: Any = None
 ) -> Any:
-    """Histograms of scalars, each (chain, draw), a thin line a chain. Returns the axes."""
+    """Plot histograms of scalars, each (chain, draw), with a thin line per chain.
+
+    Returns the axes.
+
+    >>> draws = np.random.default_rng(0).normal(size=(2, 100))
+    >>> plot_draws(["theta[0]"], [draws], None).get_xlabel()
+    'theta[0]'
+    """
     panels = np.atleast_1d(axes(ax, len(names)))
     if len(panels) < len(names):
         raise ValueError(f"ax has {len(panels)} axes for {len(names)} parameters")

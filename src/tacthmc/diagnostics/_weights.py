@@ -1,27 +1,29 @@
-r"""Draws of all temperatures as draws from the posterior: weights, and averages that use them.
+r"""Weights that turn draws at all temperatures into draws from the posterior.
 
 At a given ξ a draw has the density exp(−λU)/Z(λ). Over all visited ξ the draws come from the
-mixture of these, so that as draws from exp(−U) they have the weights
+mixture of these densities, so as draws from exp(−U) they have the weights
 
 .. math:: w_i \propto \frac{e^{-U_i}}{\sum_k n_k\, e^{-\lambda_k U_i} / Z(\lambda_k)}
 
-with n_k the draws at λ_k and the Z's from the same draws, by the self-consistent equations of
-the multistate Bennett acceptance ratio (Shirts and Chodera 2008). Weights are bounded by those
-on the plateau: a hot draw that says nothing about the posterior gets a weight near zero and
-does no harm. U has to be the full-data energy: noise in it would not average out. Where λ
-multiplies a part U1 of the energy only (:mod:`tacthmc.potentials._energy_terms`), the rest cancels: U1 stands for U.
+with n_k the number of draws at λ_k. The Z's come from the same draws, by the self-consistent
+equations of the multistate Bennett acceptance ratio (Shirts and Chodera 2008). Weights are bounded
+by those on the plateau: a hot draw far from the posterior gets a weight near zero. U has to be the
+full-data energy, because noise in it would not average out. Where λ multiplies only a part U1 of
+the energy (:mod:`tacthmc.potentials._energy_terms`), the rest cancels and U is replaced by U1.
 """
 
 import numpy as np
 
-STATES = 256
-ITERATIONS = 50
-# The Z's need no more draws than this; the weights are then those of every draw.
-FITTED = 20_000
+MAX_STATES = 256
+"""The largest number of values λ_k that represent all λ."""
+MAX_ITERATIONS = 50
+"""The largest number of iterations of the self-consistent equations."""
+MAX_FITTED_DRAWS = 20_000
+"""The largest number of draws from which the Z's are computed."""
 
 
 def log_weights(lam: list[np.ndarray], energy: list[np.ndarray]) -> list[np.ndarray]:
-    """Each chain's log-weights, with mean weight one over all chains.
+    """The log-weights of each chain, with a mean weight of one over all chains.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -34,7 +36,7 @@ def log_weights(lam: list[np.ndarray], energy: list[np.ndarray]) -> list[np.ndar
     sizes = [len(chain) for chain in lam]
     lams = np.concatenate(lam).astype(float)
     energies = np.concatenate(energy).astype(float)
-    # A draw without an energy counts nothing.
+    # A draw without a finite energy gets the weight zero.
     lost = ~np.isfinite(energies)
     if lost.any() and not lost.all():
         found = iter(_some_log_weights(lams[~lost], energies[~lost]))
@@ -48,20 +50,20 @@ def _some_log_weights(lams: np.ndarray, energies: np.ndarray) -> np.ndarray:
         return np.zeros(lams.size)
     energies = energies - np.mean(energies)
     states, shares, guess = _states(lams, energies)
-    some = np.linspace(0, len(energies) - 1, min(FITTED, len(energies))).astype(int)
+    some = np.linspace(0, len(energies) - 1, min(MAX_FITTED_DRAWS, len(energies))).astype(int)
     free = _free_energies(states, shares, energies[some], guess)
     weights = -energies - _mixture(states, shares, free, energies)
     return weights - _log_mean_exp(weights)
 
 
 def _states(lams: np.ndarray, energies: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A few values of λ that stand for all, their shares of the draws, and a first f(λ).
+    """A few values of λ that represent all, their shares of the draws, and a first guess of f(λ).
 
     f′(λ) = E[U | λ], so f is the integral of the mean energies.
     """
     order = np.argsort(lams, kind="stable")
     hot = order[lams[order] != 1]
-    groups = [g for g in np.array_split(hot, min(STATES - 1, len(hot))) if g.size]
+    groups = [g for g in np.array_split(hot, min(MAX_STATES - 1, len(hot))) if g.size]
     cold = order[lams[order] == 1]
     if cold.size:
         groups.append(cold)
@@ -87,7 +89,7 @@ def _free_energies(
 ) -> np.ndarray:
     """f_k = −log Z(λ_k) up to a constant, by iteration from a guess."""
     free = free - free[-1]
-    for _ in range(ITERATIONS):
+    for _ in range(MAX_ITERATIONS):
         denominator = _mixture(states, shares, free, energies)
         new = -np.array([_log_sum_exp(-lam * energies - denominator) for lam in states])
         new -= new[-1]
@@ -118,7 +120,7 @@ def weighted_sd(values: np.ndarray, weights: np.ndarray) -> float:
 
 
 def influence(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Each draw's share in the error of the weighted mean: w_i (x_i − x̄)/w̄.
+    """The contribution of each draw to the error of the weighted mean: w_i (x_i − x̄)/w̄.
 
     The mean of n of these has the variance of the weighted mean, correlations included.
     """
@@ -126,7 +128,7 @@ def influence(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def weighted_rhat(values: np.ndarray, weights: np.ndarray) -> float:
-    """Split R-hat from weighted means and variances of half chains; NaN where it says nothing."""
+    """Split R-hat from weighted means and variances of half chains; NaN if it is not defined."""
     half = values.shape[1] // 2
     if values.shape[0] < 2 or half < 2:
         return float("nan")

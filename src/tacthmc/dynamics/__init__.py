@@ -1,4 +1,4 @@
-"""The dynamics and its parts: couplings, ways for ξ, thermostats, biases, integrators."""
+"""The dynamics and its parts: couplings, tempering, thermostats, biases and integrators."""
 
 from tacthmc.dynamics._bias import AdaptiveBiasingForce as AdaptiveBiasingForce
 from tacthmc.dynamics._bias import Bias as Bias

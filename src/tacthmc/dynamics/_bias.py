@@ -1,11 +1,11 @@
 r"""Biases that keep ξ moving: adaptive biasing force, metadynamics, well-tempered, none.
 
-Without a bias ξ sits where its free energy A(ξ) = −T·log π(ξ) is lowest. A bias adds
-+A′(ξ) to ξ's force (the paper's Eq. 11), learned on the way. Given |ξ| ≤ ξ0 the law of θ is
-the posterior whatever the bias is, so an unconverged bias costs efficiency, not correctness.
+Without a bias ξ stays where its free energy A(ξ) = −T·log π(ξ) is lowest. A bias adds +A′(ξ) to the
+force on ξ (the paper's Eq. 10) and learns it during the run. Given |ξ| ≤ ξ0 the law of θ is the
+posterior for any bias, so an unconverged bias costs efficiency, not correctness.
 
-A bias is a frozen object of settings; its table is a separate state, so that chains can be
-mapped, saved and resumed. ``bias.started_from(table)`` begins with an earlier run's table,
+A bias is a frozen object of settings. Its table is a separate state, so that chains can be mapped,
+saved and resumed. ``bias.started_from(table)`` begins with the table of an earlier run, and
 ``bias.frozen()`` stops the learning.
 """
 
@@ -26,7 +26,7 @@ from tacthmc.dynamics._coupling import Coupling
 
 
 class BiasInput(NamedTuple):
-    """What a bias learns from at one step: ξ, T·λ′(ξ), the energy Ũ, and the step count."""
+    """The input of a bias at one step: ξ, T·λ′(ξ), the energy Ũ, and the step count."""
 
     xi: Scalar
     slope: Scalar
@@ -42,14 +42,14 @@ class FreeEnergy(NamedTuple):
 
 
 class Bias(eqx.Module):
-    """A force +A′(ξ) on the tempering variable, learned from where ξ has been."""
+    """A force +A′(ξ) on the tempering variable, learned along the path of ξ."""
 
     bins: eqx.AbstractVar[int]
     table: eqx.AbstractVar[Any]
 
     @abstractmethod
     def empty(self, dtype: DTypeLike) -> Any:
-        """A table that has seen nothing."""
+        """An empty table."""
 
     @abstractmethod
     def force(self, table: Any, at: BiasInput, coupling: Coupling) -> Scalar:
@@ -61,35 +61,35 @@ class Bias(eqx.Module):
 
     @abstractmethod
     def free_energy(self, table: Any, coupling: Coupling, bath: float = 1.0) -> FreeEnergy:
-        """The profile A(ξ) that the table stands for, across the well."""
+        """The profile A(ξ) of the table, across the well."""
 
     @abstractmethod
     def pooled(self, tables: Any) -> Any:
-        """One table out of several chains' (a leading axis on each leaf)."""
+        """One table from those of several chains (a leading axis on each leaf)."""
 
     def with_log_lambda_term(
         self, table: Any, coupling: Coupling, bath: Number, amount: Number
     ) -> Any:
-        """The table that stands for A + ``bath``·``amount``·log λ instead of A.
+        """The table for A + ``bath``·``amount``·log λ instead of A.
 
-        What a sampler knows of A by itself (:mod:`tacthmc.dynamics._coordinates`) is not in its
-        table; in tables that people see, save and start from, it is.
+        The table of a chain does not include the analytic part of A
+        (:mod:`tacthmc.dynamics._coordinates`). Tables that users see, save and start from do.
         """
         return table
 
     def init(self, dtype: DTypeLike) -> Any:
-        """The table to begin with: an empty one, or the one given."""
+        """The first table of a chain: an empty one, or the given one."""
         empty = self.empty(dtype)
         if self.table is None:
             return empty
         return jax.tree.map(lambda e, t: jnp.asarray(t).astype(e.dtype), empty, self.table)
 
     def frozen(self) -> "FrozenBias":
-        """The same bias, learning no more."""
+        """The same bias, which no longer learns."""
         return FrozenBias(self)
 
     def started_from(self, table: Any) -> "Bias":
-        """The same bias, beginning with a table learned earlier."""
+        """The same bias, beginning with an earlier table."""
         expected = jax.tree.map(jnp.shape, self.empty(jnp.float32))
         if jax.tree.map(jnp.shape, table) != expected:
             raise ValueError(
@@ -100,7 +100,7 @@ class Bias(eqx.Module):
 
 
 class FrozenBias(Bias):
-    """A bias that acts as another does but learns no more."""
+    """A bias with the force of another one, which no longer learns."""
 
     inner: Bias
     bins: int = eqx.field(static=True)
@@ -132,7 +132,7 @@ class FrozenBias(Bias):
 
 
 class NoBias(Bias):
-    """No bias: ξ feels its bare free energy.
+    """No bias: ξ follows its bare free energy.
 
     >>> import tacthmc
     >>> xi = tacthmc.dynamics.ContinuousTempering(bias=NoBias())
@@ -153,7 +153,6 @@ class NoBias(Bias):
         return table
 
     def free_energy(self, table: Any, coupling: Coupling, bath: float = 1.0) -> FreeEnergy:
-        """Refused: nothing was learned."""
         raise ValueError("there is no free-energy profile: the run had no bias (NoBias)")
 
     def pooled(self, tables: Any) -> Any:
@@ -161,30 +160,32 @@ class NoBias(Bias):
 
 
 class MeanEnergies(NamedTuple):
-    """The adaptive biasing force's table: visits and mean energies per bin, over all bins
-    the number of energies seen, and a recent mean.
-    """
+    """The table of the adaptive biasing force."""
 
     visits: Float[Array, " bins"]
+    """The number of visits of each bin."""
     mean: Float[Array, " bins"]
+    """The mean energy of each bin."""
     seen: Scalar
+    """The number of energies in all bins."""
     recent: Scalar
+    """An exponential mean of the last energies in all bins."""
 
 
 class AdaptiveBiasingForce(Bias):
-    r"""Adaptive biasing force: A′(ξ) = λ′(ξ)·⟨U | ξ⟩ (the paper's Eq. 12).
+    r"""Adaptive biasing force: A′(ξ) = λ′(ξ)·⟨U | ξ⟩ (the paper's Eq. 11).
 
-    Only λ′U depends on ξ and λ′ is known exactly, so the bins hold the running mean of Ũ,
-    each with its own count, and λ′ is taken at the true ξ: the net force −λ′(Ũ − Ū) is small
-    from the first step. λ is even, so ξ and −ξ share bins. A bin that was never visited
-    borrows an exponential mean of the last ``memory`` energies.
+    In the Hamiltonian only λU depends on ξ, and λ′ is known exactly. So the bins hold the running
+    mean of Ũ, each with its own count, and λ′ is evaluated at the true ξ: the net force −λ′(Ũ − Ū)
+    is small from the first step. If λ is even, ξ and −ξ share bins. A bin that was never visited
+    uses an exponential mean of the last ``memory`` energies.
 
-    With ``window`` = m a bin forgets: from its m-th visit on its mean moves by 1/m of what is new,
-    so that a visit counts by exp(−age/m), its age in visits of the same bin. While the chain still
-    finds lower energies, what was seen at the start is a wrong force for as long as it is
-    remembered; forgotten, it is so for about m visits. The price is that the mean has the noise of
-    2m visits instead of all: for autocorrelated energies choose m many autocorrelation times, and
-    take ratios of evidence from a bias that remembers all.
+    With ``window`` = m a bin forgets: from its m-th visit on, its mean moves by 1/m of the
+    difference, so a visit has the weight exp(−age/m), its age in visits of the same bin. While the
+    chain still finds lower energies, the first energies give a wrong force. A window limits their
+    effect to about m visits. The price is that the mean has the noise of 2m visits instead of all:
+    choose m as many autocorrelation times of the energy, and take ratios of evidence from a bias
+    without a window.
 
     >>> import jax.numpy as jnp
     >>> AdaptiveBiasingForce(bins=20).init(jnp.float32).mean.shape
@@ -220,9 +221,9 @@ class AdaptiveBiasingForce(Bias):
         return _bin(place, low, coupling.wall, self.bins)
 
     def mean_energy(self, table: MeanEnergies, at: BiasInput, coupling: Coupling) -> Scalar:
-        """The estimate of ⟨U | ξ⟩, borrowed where ξ's bin is empty."""
+        """The estimate of ⟨U | ξ⟩, from the recent energies if the bin of ξ is empty."""
         here = self._bin(at.xi, coupling)
-        # Before anything was seen, the energy itself: no net force.
+        # Before the first visit it is the energy itself, so that there is no net force.
         borrowed = jnp.where(table.seen > 0, table.recent, at.energy)
         return jnp.where(_at(table.visits, here) > 0, _at(table.mean, here), borrowed)
 
@@ -231,10 +232,10 @@ class AdaptiveBiasingForce(Bias):
         return at.slope * self.mean_energy(table, at, coupling)
 
     def update(self, table: MeanEnergies, at: BiasInput, coupling: Coupling) -> MeanEnergies:
-        """Add Ũ to its bin's mean."""
+        """Add Ũ to the mean of its bin."""
         index = self._bin(at.xi, coupling)
-        # The change first, as one number: else each table's loop would read the other table,
-        # which then had to be copied before it is changed in place.
+        # The change is computed first, as one number. Otherwise the loop that updates one table
+        # would read the other, which would have to be copied before it is updated in place.
         remembered = self._remembered(_at(table.visits, index) + 1)
         change = (at.energy - _at(table.mean, index)) / remembered
         visits = add_at(table.visits, index, jnp.ones_like(change))
@@ -245,13 +246,13 @@ class AdaptiveBiasingForce(Bias):
         return MeanEnergies(visits, mean, count, recent)
 
     def _remembered(self, visits: Array) -> Array:
-        """How many visits a mean over so many counts for."""
+        """The number of visits that a mean has the weight of, at most ``window``."""
         if self.window is None:
             return visits
         return jnp.minimum(visits, jnp.asarray(self.window).astype(visits.dtype))
 
     def free_energy(self, table: MeanEnergies, coupling: Coupling, bath: float = 1.0) -> FreeEnergy:
-        """Integrate T·λ′(ξ)·Ū(ξ) outwards from ξ = 0, where A = 0."""
+        """Integrate T·λ′(ξ)·Ū(ξ) outward from ξ = 0, where A = 0."""
         visits, mean = np.asarray(table.visits, float), np.asarray(table.mean, float)
         if not visits.any():
             raise ValueError("there is no free-energy profile yet: the table is empty")
@@ -281,7 +282,7 @@ class AdaptiveBiasingForce(Bias):
         return MeanEnergies(table.visits, mean, table.seen, recent)
 
     def pooled(self, tables: MeanEnergies) -> MeanEnergies:
-        """The mean over chains, weighted by the visits that each remembers."""
+        """The mean over chains, weighted by their visits (at most ``window`` each)."""
         visits, weights = jnp.sum(tables.visits, axis=0), self._remembered(tables.visits)
         counted = jnp.maximum(jnp.sum(weights, axis=0), 1)
         mean = jnp.sum(weights * tables.mean, axis=0) / counted
@@ -289,7 +290,7 @@ class AdaptiveBiasingForce(Bias):
 
 
 class LiteralForces(NamedTuple):
-    """The literal adaptive biasing force's table: a force per bin, and the number of steps k."""
+    """The table of the literal adaptive biasing force: a force per bin, and the step count k."""
 
     force: Float[Array, " bins"]
     steps: Scalar
@@ -299,8 +300,8 @@ class LiteralAdaptiveBiasingForce(Bias):
     """Algorithm 1's abfUpdate to the letter, for reproduction only.
 
     Each of ``bins`` bins over (−W0, W0) holds abf ← (1 − 1/k)·abf + (1/k)·λ′Ũ with the global
-    step k, which is not the bin's mean: ξ then spends about 8% of its time on the plateau
-    instead of 20%. Use :class:`AdaptiveBiasingForce`.
+    step k. That is not the mean of the bin, and ξ then spends about 8% of its time on the plateau
+    instead of 20%. Use :class:`AdaptiveBiasingForce` instead.
 
     >>> import jax.numpy as jnp
     >>> LiteralAdaptiveBiasingForce(bins=20).init(jnp.float32).force.shape
@@ -319,7 +320,7 @@ class LiteralAdaptiveBiasingForce(Bias):
         return LiteralForces(jnp.zeros((self.bins,), dtype), jnp.zeros((), dtype))
 
     def force(self, table: LiteralForces, at: BiasInput, coupling: Coupling) -> Scalar:
-        """The bin's value."""
+        """The value of the bin of ξ."""
         return _at(table.force, _bin(at.xi, -coupling.wall, coupling.wall, self.bins))
 
     def update(self, table: LiteralForces, at: BiasInput, coupling: Coupling) -> LiteralForces:
@@ -332,7 +333,7 @@ class LiteralAdaptiveBiasingForce(Bias):
     def free_energy(
         self, table: LiteralForces, coupling: Coupling, bath: float = 1.0
     ) -> FreeEnergy:
-        """Integrate the bins' forces."""
+        """Integrate the forces of the bins."""
         edges = np.linspace(-float(coupling.wall), float(coupling.wall), self.bins + 1)
         forces = np.asarray(table.force, float)
         profile = np.concatenate([[0.0], np.cumsum(forces * np.diff(edges))])
@@ -341,7 +342,7 @@ class LiteralAdaptiveBiasingForce(Bias):
     def with_log_lambda_term(
         self, table: LiteralForces, coupling: Coupling, bath: Number, amount: Number
     ) -> LiteralForces:
-        """Each bin's force + T·amount·Δ(log λ)/Δξ."""
+        """The force of each bin + T·amount·Δ(log λ)/Δξ."""
         edges = jnp.linspace(-coupling.wall, coupling.wall, self.bins + 1)
         steps = jnp.diff(jnp.log(_couplings(coupling, edges, table.force)))
         width = (2 * jnp.asarray(coupling.wall) / self.bins).astype(steps.dtype)
@@ -354,17 +355,17 @@ class LiteralAdaptiveBiasingForce(Bias):
 class Metadynamics(Bias):
     r"""Metadynamics (Appendix B), plain or well-tempered.
 
-    A repulsive potential V grows by h in the bin of ξ at every step, and pushes ξ by the
-    difference of V between neighboring bins' centers. Plain metadynamics gives A = −V up to
-    a constant and never settles. With ``boost`` = ΔT the increment is h·exp(−V/ΔT) and
+    A repulsive potential V grows by h in the bin of ξ at every step. Its force on ξ is the
+    difference of V between the centers of neighboring bins. Plain metadynamics gives A = −V up to
+    a constant and never converges. With ``boost`` = ΔT the increment is h·exp(−V/ΔT) and
     A = −(1 + T/ΔT)·V; ξ is then deliberately not uniform, π(ξ) ∝ exp(−A/(T + ΔT)), so the
-    plateau share is not ξ0/W0. Both also push ξ on the plateau, which is harmless to θ.
+    plateau share is not ξ0/W0. Both also act on ξ on the plateau, which does not affect θ.
 
-    But nothing damps ξ on the plateau, so that a dip of V there only speeds it up and fills
-    slowly: ξ gets too hot and V wrong (θ does not). Redraw ξ's momentum now and then,
+    Nothing damps ξ on the plateau, however. A dip of V there speeds ξ up and fills slowly, so ξ
+    gets too hot and V wrong (θ does not). Draw the momentum of ξ afresh now and then:
     ``ContinuousTempering(bias=…, refresh=Refresh(everywhere=True))``.
 
-    ``spread`` adds the increment to that many neighbors on each side as well.
+    ``spread`` is the number of neighbors on each side that get the increment too.
 
     >>> import jax.numpy as jnp
     >>> Metadynamics(bins=20, height=0.01).init(jnp.float32).shape
@@ -395,7 +396,7 @@ class Metadynamics(Bias):
         return jnp.zeros((self.bins,), dtype)
 
     def force(self, table: Float[Array, " bins"], at: BiasInput, coupling: Coupling) -> Scalar:
-        """−V′ between the two bin centers that ξ lies between; zero beyond the last centers."""
+        """−V′ between the two bin centers next to ξ; zero beyond the last centers."""
         delta = 2 * jnp.asarray(coupling.wall).astype(table.dtype) / self.bins
         below = jnp.floor((at.xi + coupling.wall) / delta - 0.5).astype(int)
         left, right = (jnp.clip(i, 0, self.bins - 1) for i in (below, below + 1))
@@ -412,14 +413,14 @@ class Metadynamics(Bias):
             height = height * jnp.exp(-_at(table, index) / boost)
         near = jnp.abs(jnp.arange(self.bins) - index) <= self.spread
         grown = table + jnp.where(near, height, 0)
-        # Plain metadynamics feels differences alone: taking off the least keeps V near the
-        # size of its increments, which would else be lost to rounding in a long run.
+        # Only differences of V matter. Subtracting the minimum keeps V small, so that increments
+        # are not lost to rounding in a long run.
         return grown - jnp.min(grown) if self.boost is None else grown
 
     def free_energy(
         self, table: Float[Array, " bins"], coupling: Coupling, bath: float = 1.0
     ) -> FreeEnergy:
-        """−V, or −(1 + T/ΔT)·V, at the bins' centers."""
+        """−V, or −(1 + T/ΔT)·V, at the centers of the bins."""
         edges = np.linspace(-float(coupling.wall), float(coupling.wall), self.bins + 1)
         centers = (edges[1:] + edges[:-1]) / 2
         factor = 1.0 if self.boost is None else 1.0 + bath / float(self.boost)
@@ -429,7 +430,7 @@ class Metadynamics(Bias):
     def with_log_lambda_term(
         self, table: Float[Array, " bins"], coupling: Coupling, bath: Number, amount: Number
     ) -> Float[Array, " bins"]:
-        """V − T·amount·log λ at the bins' centers, less T/ΔT of it if well-tempered."""
+        """V − T·amount·log λ at the centers of the bins, divided by 1 + T/ΔT if well-tempered."""
         edges = jnp.linspace(-coupling.wall, coupling.wall, self.bins + 1)
         lam = _couplings(coupling, (edges[1:] + edges[:-1]) / 2, table)
         factor = 1.0 if self.boost is None else 1.0 + bath / self.boost
@@ -451,8 +452,8 @@ def well_tempered(
 
 
 def _check_window(window: Number) -> None:
-    seen = checks.concrete(window)
-    if seen is not None and np.any(seen < 1):
+    known = checks.concrete(window)
+    if known is not None and np.any(known < 1):
         raise ValueError(f"window must be at least one visit; got {window!r}")
 
 
@@ -463,12 +464,12 @@ def _couplings(coupling: Coupling, places: Array, like: Array) -> Array:
 
 
 def _bin(place: Scalar, low: Any, high: Any, bins: int) -> Int[Array, ""]:
-    """The bin that ``place`` lies in; what is beyond the ends counts to the last bins."""
+    """The bin of ``place``; places beyond the ends belong to the last bins."""
     low, high = (jnp.asarray(x).astype(place.dtype) for x in (low, high))
     index = jnp.floor((place - low) / (high - low) * bins)
     return jnp.clip(index, 0, bins - 1).astype(int)
 
 
 def _at(table: Float[Array, " bins"], index: Int[Array, ""]) -> Scalar:
-    """A bin's value; the index is inside, so that nothing has to be checked."""
+    """The value of a bin. The index is always in bounds, so it is not checked."""
     return table.at[index].get(mode="promise_in_bounds")

@@ -1,4 +1,4 @@
-"""Biases on disk: one small ``.npz`` file with settings and table."""
+"""Biases on disk: one small ``.npz`` file with the settings and the table."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,14 @@ _KINDS = {
 
 
 def save_bias(path: str | Path, bias: Bias, table: Any) -> None:
-    """Write a bias and its table."""
+    """Write a bias and its table.
+
+    >>> import tempfile, pathlib, jax.numpy as jnp
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "bias.npz"
+    >>> save_bias(file, Metadynamics(bins=4), jnp.zeros(4))
+    >>> file.exists()
+    True
+    """
     if isinstance(bias, FrozenBias):
         bias = bias.inner
     kind = type(bias).__name__
@@ -43,9 +50,9 @@ def save_bias(path: str | Path, bias: Bias, table: Any) -> None:
 
 
 def load_bias(path: str | Path) -> Bias:
-    """Read a bias that :meth:`Run.save_bias` wrote; it begins with the saved table.
+    """Read a bias that :meth:`Run.save_bias` wrote. It begins with the saved table.
 
-    ``load_bias(path).frozen()`` uses it as it is, without learning on.
+    ``load_bias(path).frozen()`` uses the table without further learning.
 
     >>> import tempfile, pathlib, jax.numpy as jnp
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "bias.npz"

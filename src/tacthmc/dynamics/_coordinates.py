@@ -1,40 +1,40 @@
-r"""Coordinates in which θ moves: linear ones, and ones that widen with the temperature.
+r"""The coordinates φ in which a chain moves: linear, or widening with the temperature.
 
 **Linear** (:class:`tacthmc.dynamics.LinearMap`): θ = b + Aφ, where the posterior is rounder in φ.
 
-**Temperature-scaled** (``center=``), so that ξ moves in high dimension too.
+**Temperature-scaled** (``center=``), which keep ξ moving in high dimension.
 
 At temperature 1/λ a posterior is wider by 1/√λ, and its energy is larger by about D/2·(1/λ − 1)
-with fluctuations of √(D/2)/λ. Where ξ alone changes λ, θ has to widen by itself afterwards: ξ is
-dragged by those fluctuations, and its round trips fall as 1/D. Here θ widens with ξ,
+with fluctuations of √(D/2)/λ. Where ξ changes only λ, θ widens afterward: the fluctuations drag ξ,
+and the number of its round trips falls as 1/D. In these coordinates θ widens together with ξ,
 
 .. math:: \theta = \mu + \frac{\varphi - \mu}{\sqrt{\lambda(\xi)}},
 
-and φ and ξ are what moves. In these coordinates the density exp(−λU(θ)) of θ reads
-exp(−λU(θ(φ, ξ)))·λ^(−D/2), and the force on ξ is −λ′·(E + D/(2λ)) with
+and the chain moves φ and ξ. The density exp(−λU(θ)) of θ is exp(−λU(θ(φ, ξ)))·λ^(−D/2) in these
+coordinates, and the force on ξ is −λ′·(E + D/(2λ)) with
 
 .. math:: E = U(\theta) - \tfrac12\nabla U(\theta)\cdot(\theta - \mu).
 
-By the virial theorem ⟨E⟩ = ⟨U⟩ − D/(2λ) at every ξ, so that the free energy A(ξ) is what it was.
-The part of it that is known, D/2·log λ, is taken off exactly, with a bias or without; a bias
-learns the rest from E, which hardly depends on ξ. Nor does E fluctuate as U does: where U is
-quadratic about μ it is constant, whatever D and the curvatures are; in a mode that lies d off μ
-its variance is d²/4 times the curvature over λ.
+By the virial theorem ⟨E⟩ = ⟨U⟩ − D/(2λ) at every ξ, so the free energy A(ξ) is unchanged. Its
+analytic part D/2·log λ is removed exactly, with or without a bias. A bias learns the rest from E,
+which hardly depends on ξ. E also fluctuates much less than U: where U is quadratic about μ it is
+constant, for any D and any curvatures. In a mode at the distance d from μ its variance is d²/4
+times the curvature over λ.
 
-**On the plateau** λ = 1 and θ = φ, for any μ: the posterior is invariant there under the
-assumptions of :func:`tacthmc.tact`. μ may change there without moving θ, so it is learned there:
-the mean of θ over the plateau so far, later steps counting more. Like the bias, it costs
-efficiency where it is wrong, not correctness.
+**On the plateau** λ = 1 and θ = φ for any μ, so the posterior is invariant there under the
+assumptions of :func:`tacthmc.tact`. μ may change on the plateau without moving θ. It is therefore
+learned there, as a mean of θ that weights later steps more. Like the bias, a wrong μ costs
+efficiency, not correctness.
 
-**The force's noise** moves ξ too now, by −b·N where it moves φ by −a·N, with a = √λ and
-b = −½λ′(θ − μ): what heats the velocity of θ itself, λ·dθ/dt = a·dφ/dt + b·dξ/dt. A friction of
-strength z_f against it takes that heat out; as an operator on the momenta, in units of their
-standard deviations, with ρ² = η_ξ/η_θ,
+**The noise of the force** now moves ξ too. It moves φ by −a·N and ξ by −b·N, with a = √λ and
+b = −½λ′(θ − μ), and so heats the velocity of θ itself, λ·dθ/dt = a·dφ/dt + b·dξ/dt. A friction of
+strength z_f on that velocity removes the heat. As an operator on the momenta, in units of their
+standard deviations, with ρ² = η_ξ/η_θ, it is
 
 .. math:: z_f \begin{pmatrix} a^2 & \rho\,a\,b \\ \rho\,a\,b^\top & \rho^2 |b|^2 \end{pmatrix}.
 
-The first entry is θ's thermostat. The others are :class:`CrossFriction`, with for z_f the friction
-that the thermostat has settled on, less the share of the injected noise (which moves φ alone).
+The first entry is the thermostat of θ. The others are :class:`CrossFriction`, where z_f is the mean
+friction of the thermostat less the part for the injected noise, which moves φ alone.
 """
 
 from dataclasses import replace
@@ -56,14 +56,16 @@ from tacthmc.potentials import Potential
 
 
 class Center(eqx.Module):
-    """μ, and the number of steps on the plateau that it was learned from (None: it is fixed)."""
+    """The center μ."""
 
     position: Position
+    """μ."""
     visits: Scalar | None
+    """The number of plateau steps that μ was learned from, or None if it is fixed."""
 
 
 class Rates(NamedTuple):
-    """All rates at one step, and the masses."""
+    """All rates of one step, and the masses."""
 
     theta: StepRates
     xi: StepRates
@@ -71,7 +73,7 @@ class Rates(NamedTuple):
 
 
 class Coordinates(eqx.Module):
-    """What moves: φ, with θ = b + A·(μ + (φ − μ)/√λ(ξ)); θ itself unless told otherwise.
+    """φ, with θ = b + A·(μ + (φ − μ)/√λ(ξ)). By default φ is θ itself.
 
     >>> import jax.numpy as jnp, tacthmc
     >>> wide = Coordinates(LinearMap(jnp.array([2.0, 0.5])), center="mean")
@@ -90,12 +92,12 @@ class Coordinates(eqx.Module):
         """Choose linear coordinates, coordinates that widen with the temperature, or both.
 
         Args:
-            linear: linear coordinates, where the posterior is rounder. With ``tact()``, whose
-                numbers are chosen, "diagonal" asks for a scale for each coordinate, by their
-                standard deviations in a short run, and "auto" for whatever fits.
-            center: "mean" lets θ widen about the plateau's mean as ξ heats, which keeps ξ moving in
-                high dimension; a position (or a number for all of it) fixes the center; None is
-                the paper's form. With ``tact()``, "auto" leaves it to be chosen.
+            linear: a linear map to coordinates in which the posterior is rounder. For ``tact()``
+                without numbers, "diagonal" requests a scale for each coordinate, from standard
+                deviations in a short run, and "auto" lets tuning choose.
+            center: "mean" makes θ widen about its mean on the plateau, which keeps ξ moving in
+                high dimension. A position (or a number for all of it) fixes the center. None is
+                the paper's form. For ``tact()`` without numbers, "auto" lets tuning choose.
         """
         if isinstance(linear, str) and linear not in ("auto", "diagonal"):
             raise ValueError(f'linear must be a LinearMap, "auto" or "diagonal"; got {linear!r}')
@@ -113,7 +115,7 @@ class Coordinates(eqx.Module):
     def check(
         self, tempering: Tempering | None, thermostat: Thermostat, rates: tuple[Rate, Rate]
     ) -> None:
-        """Refuse parts that coordinates which widen do not go with, and what is still to choose."""
+        """Raise an error for choices left to tuning, and for parts that cannot widen."""
         for name, part in (("linear", self.linear), ("center", self.center)):
             if isinstance(part, str) and part != "mean":
                 raise ValueError(
@@ -133,26 +135,26 @@ class Coordinates(eqx.Module):
             raise ValueError("center needs a step_size and a noise that are numbers, not schedules")
 
     def from_theta(self, position: Position) -> Position:
-        """φ, on the plateau."""
+        """φ from θ, on the plateau."""
         return position if self.linear is None else self.linear.inverse(position)
 
     def to_theta(self, position: Position) -> Position:
-        """θ, on the plateau."""
+        """θ from φ, on the plateau."""
         return position if self.linear is None else self.linear.forward(position)
 
     def theta(self, state: State, tempering: Tempering) -> Position:
-        """The θ that a state stands for, at any temperature."""
+        """θ of a state, at any temperature."""
         if state.center is None:
             return self.to_theta(state.position)
         own = tempering.coupling_at(state.tempering, 1.0)[0]
-        inner = widened(state.position, state.center.position, own)
-        # Exactly φ on the plateau, without the rounding of the sum.
+        inner = widen(state.position, state.center.position, own)
+        # On the plateau it is exactly φ, without the rounding of the sum.
         flat = own == 1
         inner = jax.tree.map(lambda w, x: jnp.where(flat, x, w), inner, state.position)
         return self.to_theta(inner)
 
     def potential(self, potential: Potential) -> Potential:
-        """The energy of what moves: of φ in the linear coordinates."""
+        """The energy as a function of the linear coordinates."""
         return potential if self.linear is None else MappedPotential(potential, self.linear)
 
     def init(self, position: Position, dtype: DTypeLike) -> Center | None:
@@ -160,38 +162,39 @@ class Coordinates(eqx.Module):
         if self.center is None:
             return None
         if isinstance(self.center, str):
-            # A copy: a state whose buffers are to be donated must not hold one twice.
+            # A copy, because a state whose buffers are donated must not hold a buffer twice.
             return Center(jax.tree.map(jnp.copy, position), jnp.zeros((), dtype))
         return Center(self.from_theta(spread(self.center, position, "center", whole=True)), None)
 
     def analytic_log_lambda(self, position: Position) -> float:
-        """The factor of T·log λ in the free energy that no bias has to learn: D/2, or none."""
+        """The factor of T·log λ in the free energy that is known analytically: D/2, or 0."""
         return 0.5 * dimension(position) if self.widens else 0.0
 
     def scaled(
         self, position: Position, center: Center | None, lam: Scalar, bath: Number
     ) -> tuple[Position, Scalar]:
-        """θ (in linear coordinates) at φ, and T·λ·∂θ/∂φ, which multiplies force and noise."""
+        """θ in linear coordinates, and T·λ·∂θ/∂φ, which multiplies force and noise."""
         if center is None:
             return position, lam
         own = lam / bath
-        return widened(position, center.position, own), lam * jax.lax.rsqrt(own)
+        return widen(position, center.position, own), lam * jax.lax.rsqrt(own)
 
     def xi_energy(
         self, energy: Scalar, gradient: Position, theta: Position, center: Center | None
     ) -> Scalar:
-        """The energy that pushes ξ: U, or E where θ widens with it."""
+        """The energy that acts on ξ: U, or E if θ widens with ξ."""
         if center is None:
             return energy
         return virial_energy(energy, gradient, theta, center.position)
 
-    def share_friction(
+    def with_cross_friction(
         self, state: State, tempering: Tempering, thermostat: Thermostat, now: Rates
     ) -> State:
-        """The friction that φ and ξ share, for a whole step.
+        """The state after the friction that φ and ξ share, for a whole step.
 
-        Between steps, where θ and its momentum are of the same time and so uncorrelated: taken at
-        half a step it would have a mean, a force on ξ of order D that no bias knows of.
+        It acts between steps, where θ and its momentum belong to the same time and are
+        uncorrelated. In the middle of a step its mean would not be zero: it would be a force on ξ
+        of order D that the bias does not learn.
         """
         if state.center is None or not tempering.has_momentum:
             return state
@@ -199,7 +202,7 @@ class Coordinates(eqx.Module):
         lam, slope = tempering.coupling_at(state.tempering, now.theta.bath)
         theta, a = self.scaled(state.position, state.center, lam, now.theta.bath)
         offset = jax.tree.map(jnp.subtract, theta, state.center.position)
-        # What is injected moves φ alone.
+        # Injected noise moves φ alone.
         injected = now.theta.c / now.theta.bath
         friction = jax.tree.map(
             lambda z: jnp.maximum(z - injected.astype(z.dtype), 0),
@@ -212,14 +215,14 @@ class Coordinates(eqx.Module):
         scale = jax.tree.map(lambda m: jnp.sqrt(heat.astype(m.dtype) / m), now.mass)
         scales = scale, jnp.sqrt(now.xi.eta * now.theta.bath)
         r, r_xi = apply_cross_friction(shared, state.momentum, state.tempering.momentum, scales)
-        # A schedule of ξ's step size may stand still.
+        # A schedule of the step size of ξ may reach 0.
         moves = now.xi.eta > 0
         r = jax.tree.map(lambda new, old: jnp.where(moves, new, old), r, state.momentum)
         r_xi = jnp.where(moves, r_xi, state.tempering.momentum)
         return replace(state, momentum=r, tempering=replace(state.tempering, momentum=r_xi))
 
     def recentered(self, state: State, tempering: Tempering) -> State:
-        """The state with its center after one more step."""
+        """The state with its center updated by one more step."""
         if state.center is None or state.center.visits is None:
             return state
         here = tempering.coupling.on_plateau(state.tempering.xi)
@@ -227,11 +230,11 @@ class Coordinates(eqx.Module):
         return replace(state, center=Center(*moved))
 
 
-def widened(position: Position, center: Position, own: Scalar) -> Position:
+def widen(position: Position, center: Position, own: Scalar) -> Position:
     """θ = μ + (φ − μ)/√λ.
 
     >>> import jax.numpy as jnp
-    >>> widened(jnp.array([3.0]), jnp.array([1.0]), jnp.array(0.25)).tolist()
+    >>> widen(jnp.array([3.0]), jnp.array([1.0]), jnp.array(0.25)).tolist()
     [5.0]
     """
     scale = jax.lax.rsqrt(own)
@@ -258,9 +261,10 @@ def virial_energy(energy: Scalar, gradient: Position, theta: Position, center: P
 def recentered(
     center: Position, position: Position, visits: Scalar, here: Array
 ) -> tuple[Position, Scalar]:
-    """μ and the count after one more step, which is on the plateau or not (``here``).
+    """μ and the number of visits after one more step; ``here`` says if it is on the plateau.
 
-    Step n has the weight 2/(n + 1), so that the n-th counts n times as much as the first.
+    The n-th visit moves μ by 2/(n + 1) of the difference, so it counts n times as much as the
+    first.
 
     >>> import jax.numpy as jnp
     >>> here = jnp.array(True)
@@ -278,10 +282,12 @@ def recentered(
 
 
 class CrossFriction(NamedTuple):
-    """The off-diagonal friction of φ and ξ: c (per coordinate of p = r·√(m/η)) and β²."""
+    """The friction of φ and ξ beside that of the thermostats."""
 
     along: Position
+    """c, the off-diagonal part, for each coordinate of p = r·√(m/η)."""
     own: Scalar
+    """β², the part that acts on ξ alone."""
 
 
 def cross_friction(
@@ -289,7 +295,7 @@ def cross_friction(
 ) -> CrossFriction:
     """c = ρ·z_f·a·b·g√m and β² = ρ²·Σ z_f·b²·m·g, with b = −½λ′(θ − μ).
 
-    ``friction`` has z_f for each leaf, ``ratio`` is ρ, ``shapes`` are masses m and shapes g.
+    ``friction`` has z_f for each leaf, ``ratio`` is ρ, and ``shapes`` are masses m and shapes g.
     """
     mass, g = shapes
 
@@ -308,7 +314,9 @@ def cross_friction(
 def apply_cross_friction(
     shared: CrossFriction, r: Position, r_xi: Scalar, scales: tuple[Position, Scalar]
 ) -> tuple[Position, Scalar]:
-    """exp(−M) on (r, r_ξ), exactly, with M = [[0, c], [cᵀ, β²]]; ``scales`` are the sds.
+    """Apply exp(−M) to (r, r_ξ) exactly, M = [[0, c], [cᵀ, β²]].
+
+    ``scales`` are the standard deviations of the momenta.
 
     >>> import jax.numpy as jnp
     >>> shared, sds = CrossFriction(jnp.zeros(2), jnp.array(1.0)), (jnp.ones(2), jnp.array(1.0))

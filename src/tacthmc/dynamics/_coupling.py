@@ -1,9 +1,8 @@
 """The coupling λ(ξ) of the energy to the tempering variable, and ξ's well.
 
-The extended Hamiltonian (the paper's Eq. 4) is λ(ξ)·U(θ) + W(ξ) + kinetic energies,
-so that at ξ the system feels the effective temperature T/λ(ξ). Everything here is for
-T = 1: at another bath temperature T the dynamics multiplies λ by T, which puts the
-plateau at λ = T, where T/λ = 1.
+The extended Hamiltonian (the paper's Eq. 4) is λ(ξ)·U(θ) + W(ξ) + kinetic energies, so the
+effective temperature at ξ is T/λ(ξ). Everything here is for T = 1. At another bath temperature T
+the dynamics multiplies λ by T, which puts the plateau at λ = T, where T/λ = 1.
 """
 
 import warnings
@@ -54,9 +53,9 @@ class Coupling(eqx.Module):
         return jnp.abs(xi) >= self.plateau + 0.9 * (self.wall - self.plateau)
 
     def reflect(self, xi: Scalar, momentum: Scalar) -> tuple[Scalar, Scalar]:
-        """Mirror ξ at the walls, reversing its momentum; right for any overshoot."""
+        """Mirror ξ at the walls and reverse its momentum, for an overshoot of any size."""
         wall = jnp.asarray(self.wall).astype(xi.dtype)
-        # Not jnp.mod, which on a CPU calls the library once a number.
+        # The remainder modulo 4W0, written out.
         around = xi + wall
         around = around - 4 * wall * jnp.floor(around / (4 * wall))
         mirrored = around > 2 * wall
@@ -72,8 +71,8 @@ class PowerCoupling(Coupling):
     .. math::
         1/\lambda(\xi) = 1 + \Big(\frac{\max(|\xi|-\xi_0, 0)}{\xi_1-\xi_0}\Big)^n
 
-    with walls at ±W0. The defaults are the paper's for synthetic targets: temperature 2
-    at ξ1 = 1, 9 at the walls, an efficiency of 20%.
+    with walls at ±W0. The defaults are the paper's for synthetic targets: temperature 2 at ξ1 = 1
+    and 9 at the walls, and an efficiency of 20%.
 
     >>> coupling = PowerCoupling()
     >>> round(coupling.efficiency, 3), round(float(coupling.hottest), 3)
@@ -93,7 +92,7 @@ class PowerCoupling(Coupling):
         wall: Number = 5 / 3,
         power: int = 3,
     ):
-        """Set ξ0 (``plateau``), ξ1 (``unit``: temperature 2 there), W0 (``wall``) and n."""
+        """Set ξ0 (``plateau``), ξ1 (``unit``, where T = 2), W0 (``wall``) and n (``power``)."""
         checks.positive("plateau (ξ0)", plateau)
         checks.positive("wall (W0)", wall)
         checks.whole("power (n)", power, 1)
@@ -128,15 +127,15 @@ class PowerCoupling(Coupling):
         power = jax.lax.integer_pow(u, self.power - 1)
         value = 1 / (1 + power * u)
         slope = -jnp.sign(xi) * self.power * power * value**2 / (unit - plateau)
-        # For n = 1 the one-sided slope at the edge is not 0; on the plateau it has to be.
+        # For n = 1 the one-sided slope at the edge is not 0, but on the plateau it has to be.
         return value, jnp.where(u > 0, slope, 0)
 
 
 class CustomCoupling(Coupling):
-    """Any λ(ξ) of the user's, differentiated exactly by JAX.
+    """A user-defined λ(ξ), differentiated exactly by JAX.
 
-    ``function`` maps a scalar ξ to λ > 0 with λ = 1 on |ξ| ≤ ``plateau``; outside, λ < 1
-    is hotter than the posterior. It is checked on a grid.
+    ``function`` maps a scalar ξ to λ > 0 with λ = 1 on |ξ| ≤ ``plateau``. Outside, λ < 1 is
+    hotter than the posterior. The function is checked on a grid.
 
     >>> import jax.numpy as jnp
     >>> smooth = CustomCoupling(
@@ -157,10 +156,10 @@ class CustomCoupling(Coupling):
         wall: float,
         even: bool | None = None,
     ):
-        """Couple by ``function``; ``plateau`` is ξ0, ``wall`` is W0.
+        """Couple by ``function``; ``plateau`` is ξ0 and ``wall`` is W0.
 
-        Inside ``vmap`` or ``jit``, where values cannot be looked at, nothing is checked and
-        ``even`` (whether λ(−ξ) = λ(ξ)) has to be said; it is False there by default.
+        ``even`` says whether λ(−ξ) = λ(ξ); by default that is tested. Inside ``vmap`` or ``jit``
+        values cannot be inspected: nothing is checked there, and ``even`` is False by default.
         """
         checks.positive("plateau (ξ0)", plateau)
         checks.positive("wall (W0)", wall)
@@ -201,7 +200,7 @@ def _check_function(right: np.ndarray, left: np.ndarray, flat: np.ndarray, plate
 
 
 def check_well(plateau: Number, wall: Number) -> None:
-    """Refuse a plateau that is not inside the walls; warn where it takes too much of the well."""
+    """Require a plateau inside the walls; warn if it is too large a part of the well."""
     inner, outer = checks.concrete(plateau), checks.concrete(wall)
     if inner is None or outer is None:
         return

@@ -1,13 +1,15 @@
-r"""The family: Langevin dynamics with momentum, and one step of it, by Algorithm 1 or a splitting.
+r"""The Langevin family of samplers, and one step of it by Algorithm 1 or by a splitting.
 
-A way for ξ, thermostats and a bias, moved by an integrator. Leaving parts out gives the baselines:
-no ξ is SGNHT, no thermostat the paper's ablation, neither is SGHMC. The integrators integrate the paper's Eq. 5 (with its thermostats of fewer numbers, Eq. 6 to 8),
+A sampler joins a thermostat, a tempering variable ξ with its bias, and coordinates; an integrator
+moves them. Leaving parts out gives the baselines: without ξ it is SGNHT, without thermostats the
+paper's ablation, without both SGHMC. The integrators discretize the paper's Eq. 5 in the variables
+of its §3.3,
 
 .. math::
     d\theta = r, \qquad dr = \lambda(\eta\tilde f + N(0, 2c\eta)) - \lambda^2 z r, \qquad
     dz = \lambda^2(\langle r^2\rangle - \eta T)/\gamma,
 
-and the same for ξ, where there is one. λ stands for T·λ(ξ).
+and the same for ξ. Here λ stands for T·λ(ξ).
 """
 
 from abc import abstractmethod
@@ -30,6 +32,7 @@ from tacthmc._positions import (
     total,
 )
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate, Scalar
+from tacthmc.compiler._materialize import computed_once
 from tacthmc.compiler._random import normals
 from tacthmc.dynamics._coordinates import Coordinates, Rates
 from tacthmc.dynamics._refresh import Refresh
@@ -41,7 +44,7 @@ from tacthmc.potentials import Potential, forces
 
 
 class Parts(NamedTuple):
-    """What the dynamics is made of, apart from its integrator and its rates."""
+    """The parts of the dynamics that an integrator moves."""
 
     thermostat: Thermostat
     tempering: Tempering
@@ -50,7 +53,7 @@ class Parts(NamedTuple):
 
 
 class StepNoise(NamedTuple):
-    """The standard normals of one step: for θ's kick, for ξ, and for fresh momenta of θ."""
+    """The standard normals of one step: for the kick of θ, for ξ, and for fresh momenta of θ."""
 
     theta: Position
     xi: Float[Array, " n"]
@@ -58,21 +61,21 @@ class StepNoise(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """What one step of an integrator leaves."""
+    """The result of one step of an integrator."""
 
     state: State
     energy: Scalar
     """The estimate Ũ that moved the chain."""
     xi_energy: Scalar
-    """What pushed ξ."""
+    """The energy that acted on ξ."""
     kinetic_sum: Scalar
-    """Σ m·r², of the momentum that θ's temperature is read from."""
+    """Σ m·r² of the momentum that measures the temperature of θ."""
     deciding_xi: Scalar | None
     """The ξ that decides whether θ is kept."""
 
 
 class Integrator(eqx.Module):
-    """How a step is made of drifts, frictions and kicks."""
+    """Composes a step of drifts, frictions and kicks."""
 
     @abstractmethod
     def step(
@@ -87,16 +90,17 @@ class Integrator(eqx.Module):
         """One step."""
 
     def check(self, coordinates: Coordinates) -> None:
-        """Refuse coordinates that the integrator cannot move."""
+        """Raise an error for coordinates that the integrator cannot move."""
 
 
 class Euler(Integrator):
-    """Algorithm 1 to the letter, lines 4 to 16; the comments have its line numbers.
+    """Algorithm 1 to the letter, lines 4 to 15; the comments have its line numbers.
 
-    Lines 1 and 2 are the sampler's ``init``, line 17 is the driver's (:class:`tacthmc.Keep`), line
-    19 is ``refresh``. Thermostats, then momenta with the old friction, then positions. A step over the wall
-    takes ξ back to where it was, with its momentum reversed, and keeping is decided by the
-    λ before the move. Of weak order 1 in √η, and unstable where the splitting is not.
+    Lines 1 and 2 are the sampler's ``init``, lines 16 and 17 are :class:`tacthmc.Keep`, and line 18
+    is ``refresh``. The step updates thermostats, then momenta with the old friction, then
+    positions. A step of ξ over the wall is undone, and its momentum is reversed. The λ before the
+    move decides whether θ is kept. The weak order is 1 in √η, and the step is unstable in places
+    where the splitting is stable.
 
     >>> import tacthmc
     >>> tacthmc.tact(0.01, integrator=Euler()).integrator
@@ -119,12 +123,12 @@ class Euler(Integrator):
         # Line 8: Ũ and f̃ = −∇Ũ, by the batch of line 7.
         u = forces(potential, state.position, batch, state.model, lam / now.theta.bath)
         energy, tempered = u.energy.astype(lam.dtype), u.tempered.astype(lam.dtype)
-        # Line 10: r_θ. Line 16: θ.
+        # Line 10: r_θ. Line 15: θ.
         drag = thermostat.drag(z, r, now.mass, lam**2)
         kick = random_kick(parts, now, noise, u.gradient, lam)
         r = jax.tree.map(lambda r, k, d: r + k - d, r, kick, drag)
         position = jax.tree.map(jnp.add, state.position, r)
-        # Lines 5, 7, 9 and 11 to 15: z_ξ, δA, r_ξ, abfUpdate, ξ and the walls.
+        # Lines 5, 7, 9 and 11 to 14: z_ξ, δA, r_ξ, abfUpdate, ξ and the walls.
         moved = tempering.euler_step(xi, XiForce(tempered, slope), noise.xi, now.xi)
         after = State(
             position, r, z, moved, state.step + 1, u.model, state.mean_friction, state.center
@@ -140,32 +144,32 @@ class Euler(Integrator):
 
 
 MEAN_FRICTION_STEPS = 10_000
-"""Steps over which the mean friction is taken: many times a thermostat's own memory."""
+"""The length of the running mean of the friction, many times the memory of a thermostat."""
 
 
 class Splitting(Integrator):
-    r"""A symmetric splitting of Eq. 5 with one gradient a step, of weak order 2 in √η.
+    r"""A symmetric splitting of Eq. 5 with one gradient per step, of weak order 2 in √η.
 
-    Half a drift of (θ, ξ), mirrored at the walls; half a friction as the exact exp(−λ²z/2); the
-    kick of force, noise and bias; half a friction; half a drift. The friction is that of the
-    thermostat moved on by half a step.
+    A step is half a drift of (θ, ξ), mirrored at the walls; half of the friction, by the exact
+    exp(−λ²z/2); the kick of force, noise and bias; the other half of the friction; and half a
+    drift. The friction is that of the thermostat in the middle of the step.
 
-    What θ's thermostat reads is the mean of the momenta before and after, since in a Gaussian,
-    whatever its curvatures ω² and the friction z,
+    The thermostat of θ reads the mean of the momenta before and after the kick, because in a
+    Gaussian of any curvatures ω², at any friction z,
 
     .. math:: \Big\langle\Big(\frac{r + r'}{2}\Big)^2\Big\rangle
         = e^{-z/2}\,\eta\omega^2\langle\theta^2\rangle
 
-    holds exactly up to the stability limit ηω² = 4 (for λ = 1). So it is driven by
+    holds exactly up to the stability limit ηω² = 4 (for λ = 1). Its equation is therefore
 
     .. math:: dz = \frac{\lambda^2}{\gamma}\Big[\Big(\frac{r + r'}{2}\Big)^2
         - e^{-\lambda^2\bar z/2}\,\eta T\Big]
 
-    with the mean friction z̄ of the past, and holds the temperature of θ at T, not that of the
-    momenta, whose ⟨r²⟩ is about ηT/(1 − ηω²/4). (z itself in place of z̄ would push its own
-    fluctuations and widen its law.) Where the gradient has no noise of its own and T = 1, the
-    mean of z is 2·asinh(c/2) ≈ c. With constant friction (no thermostat) θ's variance in a
-    Gaussian is exact up to a relative c²/24. ξ's thermostat reads r_ξ² as it is.
+    with the mean friction z̄ of the past. It holds the temperature of θ at T, rather than that of
+    the momenta, whose ⟨r²⟩ is about ηT/(1 − ηω²/4). (With z in place of z̄, the thermostat would
+    drive its own fluctuations and widen its law.) For a gradient without noise and T = 1, the mean
+    of z is 2·asinh(c/2) ≈ c. With constant friction (no thermostat) the variance of θ in a Gaussian
+    is exact up to a relative c²/24. The thermostat of ξ reads r_ξ² itself.
 
     >>> import tacthmc
     >>> tacthmc.tact(0.01).integrator
@@ -182,7 +186,7 @@ class Splitting(Integrator):
         batch: Batch,
     ) -> StepResult:
         thermostat, tempering, coordinates, _ = parts
-        state = coordinates.share_friction(state, tempering, thermostat, now)
+        state = coordinates.with_cross_friction(state, tempering, thermostat, now)
         # A: half a drift of ξ and θ.
         xi = tempering.first_half(state.tempering, now.xi)
         lam, slope = tempering.coupling_at(xi, now.theta.bath)
@@ -196,7 +200,7 @@ class Splitting(Integrator):
         friction = thermostat.update(state.thermostat, old, now.mass, now.theta, 0.5 * scale**2)
         damp = thermostat.damping(friction, now.mass, 0.5 * scale**2)
         kick = random_kick(parts, now, noise, u.gradient, scale)
-        r = damp(jax.tree.map(jnp.add, damp(old), kick))
+        r = computed_once(damp(jax.tree.map(jnp.add, damp(old), kick)))
         # D: the thermostat, by the mean of the momenta before and after.
         mean = jax.tree.map(lambda old, new: 0.5 * (old + new), old, r)
         momenta = StepMomenta(r, mean, now.mass, now.theta, scale**2, state.mean_friction)
@@ -214,7 +218,7 @@ class Splitting(Integrator):
 def random_kick(
     parts: Parts, now: Rates, noise: StepNoise, gradient: Position, lam: Scalar
 ) -> Position:
-    """λ·(−(η/m)·∇Ũ + N(0, 2c·g·η/m − (η/m)²·v̂)), v̂ an estimate of the force's own noise."""
+    """λ·(−(η/m)·∇Ũ + N(0, 2c·g·η/m − (η/m)²·v̂)), v̂ an estimate of the noise of the force."""
     weights = parts.thermostat.weights(now.mass)
     estimate = 0.0 if parts.noise_estimate is None else parts.noise_estimate
     known = spread(estimate, gradient, "noise_estimate")
@@ -235,7 +239,7 @@ def half_drift(position: Position, r: Position) -> Position:
 
 
 def running_mean(mean: Any, z: Any, step: Array) -> Any:
-    """The mean friction, over all steps at first and over the last 10,000 later."""
+    """The mean friction over all steps, or later over about the last ``MEAN_FRICTION_STEPS``."""
 
     def moved(mean: Array, z: Array) -> Array:
         return mean + (z - mean) / jnp.minimum(step + 2, MEAN_FRICTION_STEPS).astype(z.dtype)
@@ -244,7 +248,7 @@ def running_mean(mean: Any, z: Any, step: Array) -> Any:
 
 
 class Langevin(Sampler):
-    """A member of the family; :func:`tacthmc.tact` and its sisters make them.
+    """A sampler of the Langevin family, as made by :func:`tacthmc.tact` and :func:`tacthmc.sgnht`.
 
     >>> import tacthmc
     >>> xi = tacthmc.dynamics.ContinuousTempering(bias=tacthmc.dynamics.NoBias())
@@ -263,7 +267,7 @@ class Langevin(Sampler):
     bath_temperature: Number
     noise_estimate: Any
     tuning: Any
-    """What :func:`tacthmc.tune` chose and why; None for numbers given by hand."""
+    """The choices of :func:`tacthmc.tune` and their reasons; None for numbers given by hand."""
     refresh: Refresh | None = eqx.field(static=True)
 
     def __init__(
@@ -280,7 +284,7 @@ class Langevin(Sampler):
         refresh: Refresh | None = None,
         noise_estimate: Any = None,
     ):
-        """Join the parts; see :func:`tacthmc.tact` for each argument's meaning."""
+        """Join the parts; :func:`tacthmc.tact` explains the arguments."""
         checks.positive("step_size", step_size)
         checks.non_negative("noise", noise)
         checks.positive("bath_temperature", bath_temperature)
@@ -293,7 +297,7 @@ class Langevin(Sampler):
         self.thermostat = ScalarThermostat() if thermostat is None else thermostat
         self.integrator = Splitting() if integrator is None else integrator
         self.coordinates = Coordinates() if coordinates is None else coordinates
-        self.tempering = None if tempering is None else _completed(tempering, step_size, noise)
+        self.tempering = None if tempering is None else _with_defaults(tempering, step_size, noise)
         self.refresh, self.tuning = refresh, None
         self._check_parts()
 
@@ -312,12 +316,12 @@ class Langevin(Sampler):
 
     @property
     def parts(self) -> Parts:
-        """The parts that an integrator moves, with a stand-in for a ξ that is not there."""
+        """The parts that an integrator moves, with :class:`NoTempering` if there is no ξ."""
         tempering = NoTempering() if self.tempering is None else self.tempering
         return Parts(self.thermostat, tempering, self.coordinates, self.noise_estimate)
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> State:
-        """θ as given, ξ = 0, momenta from their law N(0, ηT/m), thermostats at c/T (lines 1, 2)."""
+        """Lines 1 and 2: θ as given, ξ = 0, momenta from N(0, ηT/m), thermostats at c/T."""
         position = self.coordinates.from_theta(checked(position))
         dtype = scalar_dtype(position)
         now = self.rates(jnp.zeros((), int), position)
@@ -330,7 +334,7 @@ class Langevin(Sampler):
             tempering=self._first_tempering(extra[0], now, position),
             step=jnp.zeros((), int),
             model=model,
-            # A copy: a state whose buffers are to be donated must not hold one twice.
+            # A copy, because a state whose buffers are donated must not hold a buffer twice.
             mean_friction=jax.tree.map(jnp.copy, thermostat),
             center=self.coordinates.init(position, dtype),
         )
@@ -342,18 +346,18 @@ class Langevin(Sampler):
         known = self.coordinates.analytic_log_lambda(position)
         if not known or self.tempering.bias.table is None:
             return state
-        # What the coordinates take off by themselves is not the bias's.
+        # The bias does not learn the part of A that the coordinates remove analytically.
         table = self.tempering.bias.with_log_lambda_term(
             state.bias, self.tempering.coupling, now.xi.bath, -known
         )
         return replace(state, bias=table)
 
     def position(self, state: State) -> Position:
-        """θ, which is not what moves in linear or widening coordinates."""
+        """θ, from the φ that moves."""
         return self.coordinates.theta(state, self.parts.tempering)
 
     def noise(self, key: PRNGKey, position: Position) -> StepNoise:
-        """Standard normals for the kicks, and for fresh momenta where they are drawn."""
+        """Standard normals for the kicks, and for fresh momenta if there is a ``refresh``."""
         like = position if self.refresh is None else (position, position)
         both, xi = normals(key, like, extra=self.parts.tempering.num_normals)
         theta, fresh = (both, None) if self.refresh is None else both
@@ -393,7 +397,7 @@ class Langevin(Sampler):
         return jax.tree.map(fresh, normals, now.mass)
 
     def _on_new_rates(self, state: State, now: Rates) -> State:
-        """r = pΔt/m: when a schedule changes Δt, the physical momentum p stays."""
+        """Keep the physical momentum p where a schedule changes Δt in r = pΔt/m."""
         xi = state.tempering
         if self.tempering is not None:
             xi = self.tempering.on_new_rates(xi, now.xi)
@@ -407,7 +411,7 @@ class Langevin(Sampler):
         return replace(state, momentum=momentum, tempering=xi)
 
     def _refreshed(self, state: State, now: Rates, noise: StepNoise, unit: Array) -> State:
-        """Line 19 of Algorithm 1, where it is asked for."""
+        """Line 18 of Algorithm 1: draw momenta afresh where that is due."""
         if self.tempering is not None:
             xi = self.tempering.refreshed(state.tempering, unit, noise.xi, now.xi)
             state = replace(state, tempering=xi)
@@ -452,11 +456,11 @@ class Langevin(Sampler):
         return shown
 
 
-def _completed(tempering: Tempering, step_size: Rate, noise: Rate) -> Tempering:
+def _with_defaults(tempering: Tempering, step_size: Rate, noise: Rate) -> Tempering:
     checks.instance("tempering", tempering, Tempering, "a tacthmc.dynamics.Tempering")
-    return tempering.completed(step_size, noise)
+    return tempering.with_defaults(step_size, noise)
 
 
 def _over(heat: Scalar, scale: Scalar) -> Scalar:
-    """heat/scale; momenta stay finite where a schedule is at η = 0, and so does this."""
+    """heat/scale, which stays finite where a schedule reaches η = 0, as the momenta do."""
     return heat / jnp.where(scale > 0, scale, 1)

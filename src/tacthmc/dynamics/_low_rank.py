@@ -1,11 +1,11 @@
-r"""A map that shortens or stretches a few directions and leaves all others alone.
+r"""A map that scales a few directions and leaves all others unchanged.
 
 .. math:: A = 1 + Q^\top(\mathrm{diag}(s) - 1)\,Q, \qquad QQ^\top = 1.
 
-It is symmetric, its inverse has 1/s in the place of s, and a product with it reads the k·D numbers
-of Q twice. As the scale of a :class:`tacthmc.dynamics.LinearMap` it is what high dimension can afford: the
-noise of a network's mini-batches is far larger in some directions than in most, and one step size
-and one friction fit more of them once the noisiest are shorter.
+A is symmetric, its inverse has 1/s in place of s, and a product with it reads the k·D numbers of Q
+twice. It is an affordable scale of a :class:`tacthmc.dynamics.LinearMap` in high dimension. The
+mini-batch noise of a network is far larger in some directions than in most, and one step size and
+one friction fit more directions after the noisiest ones are shortened.
 """
 
 from typing import Any
@@ -18,8 +18,8 @@ from jaxtyping import Array, Float
 
 from tacthmc import _checks as checks
 
-CLOSE = 1e-3
-"""How far directions may be from orthonormal: A's inverse is off by as much."""
+MAX_ORTHONORMALITY_ERROR = 1e-3
+"""The largest error in the products of directions. The inverse of A has an error of this size."""
 
 
 class LowRank(eqx.Module):
@@ -35,7 +35,7 @@ class LowRank(eqx.Module):
     factors: Float[Array, " k"]
 
     def __init__(self, directions: Any, factors: Any):
-        """Orthonormal rows, and a positive factor for each."""
+        """Scale orthonormal rows, each by a positive factor."""
         rows, factors = jnp.asarray(directions), jnp.asarray(factors)
         if not jnp.issubdtype(rows.dtype, jnp.floating):
             rows = rows.astype(float)
@@ -47,7 +47,7 @@ class LowRank(eqx.Module):
         if (known := checks.concrete(rows)) is not None:
             wide = np.asarray(known, np.float64)
             off = np.abs(wide @ wide.T - np.eye(len(wide)))
-            if not np.all(off < CLOSE):
+            if not np.all(off < MAX_ORTHONORMALITY_ERROR):
                 raise ValueError(
                     "directions must be orthonormal; their products are off by up to"
                     f" {np.max(off, initial=0.0):.2g}"
@@ -60,11 +60,11 @@ class LowRank(eqx.Module):
 
     @property
     def inverse(self) -> "LowRank":
-        """The map back."""
+        """A⁻¹."""
         return eqx.tree_at(lambda a: a.factors, self, 1 / self.factors)
 
     def __call__(self, vector: Float[Array, " d"]) -> Float[Array, " d"]:
-        """A times a vector."""
+        """A times ``vector``."""
         rows = self.directions.astype(vector.dtype)
         along = jnp.matmul(rows, vector, precision="highest")
         more = (self.factors.astype(vector.dtype) - 1) * along

@@ -1,4 +1,4 @@
-"""The full-matrix thermostat of the paper's Eq. 5; the others: :mod:`tacthmc.dynamics._thermostat`."""
+"""The full-matrix thermostat of the paper's Eq. 5."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ from tacthmc.dynamics._thermostat import (
 
 
 class MatrixThermostat(Thermostat):
-    r"""The full D×D matrix of the paper's Eq. 5: right under correlated, anisotropic noise.
+    r"""The full D×D matrix of the paper's Eq. 5, for correlated, anisotropic noise.
 
     .. math::
         dr_i = -\frac{\lambda^2}{m_i}\sum_j z_{ij} r_j, \qquad
@@ -32,7 +32,7 @@ class MatrixThermostat(Thermostat):
     conserved), so the system is not ergodic in S; θ, r and the diagonal have Theorem 1's law,
     z_ii ~ N((c + η·V_ii/2)/T, ηT/γ), off-diagonal entries half that variance.
 
-    Costs D² memory and up to three D×D eigendecompositions a step: for small D.
+    It costs D² memory and up to three D×D eigendecompositions per step, so it is for small D.
 
     >>> import jax.numpy as jnp
     >>> MatrixThermostat().init(jnp.zeros(3), jnp.array(0.1)).shape
@@ -44,7 +44,7 @@ class MatrixThermostat(Thermostat):
     largest: int = eqx.field(static=True)
 
     def __init__(self, gamma: Rate | None = None, steps: Rate | None = None, largest: int = 512):
-        """Give the inertia as γ or Γ; dimensions over ``largest`` are refused."""
+        """Use the inertia γ (``gamma``) or Γ (``steps``), in at most ``largest`` dimensions."""
         checks.whole("largest", largest, 1)
         self.inertia, self.shape, self.largest = Inertia(gamma, steps), "isotropic", largest
 
@@ -65,10 +65,10 @@ class MatrixThermostat(Thermostat):
         return z + rate * (jnp.outer(flat, flat) - jnp.diag(rates.eta * rates.bath / mass))
 
     def finish_step(self, z: Array, friction: Array, momenta: StepMomenta) -> Array:
-        """The diagonal by the mean of the momenta, as above; the rest by the momenta themselves.
+        """The diagonal by the mean of the momenta, the other elements by the momenta themselves.
 
-        Off the diagonal nothing is held at a temperature, and the mean's products would drive
-        z_ij away where curvatures differ.
+        The other elements hold nothing at a temperature. Products of the mean would drive z_ij away
+        where curvatures differ.
         """
         s = momenta
         plain = super().finish_step(z, friction, momenta)
@@ -106,6 +106,6 @@ class MatrixThermostat(Thermostat):
     def level_law(
         self, position: Position, noise: NoiseLevels, rates: StepRates
     ) -> tuple[float, float]:
-        """Mean (c + ηv/2)/T (v the mean diagonal of V_f), variance ηT/γ over D."""
+        """Mean (c + ηv/2)/T with v the mean diagonal of V_f, variance ηT/(γD)."""
         mean = noise.friction(rates, noise.all_coordinates())
         return mean, level_variance(self.inertia, rates, 1) / dimension(position)

@@ -9,7 +9,7 @@ from jaxtyping import Array
 class Refresh(NamedTuple):
     """Draw momenta afresh after every ``every`` steps, on the plateau or ``everywhere``.
 
-    Algorithm 1 names it as an option for the momenta of both θ and ξ, on the plateau.
+    Line 18 of Algorithm 1 has it as an option for the momenta of both θ and ξ, on the plateau.
 
     >>> import tacthmc
     >>> tacthmc.tact(0.01, refresh=Refresh(every=20)).refresh
@@ -20,6 +20,6 @@ class Refresh(NamedTuple):
     everywhere: bool = False
 
     def due(self, steps: Array, unit: Array) -> Array:
-        """Whether momenta are drawn afresh after so many steps."""
+        """Whether momenta are drawn afresh after ``steps`` steps; ``unit`` is the plateau."""
         here = jnp.remainder(steps, jnp.asarray(self.every, steps.dtype)) == 0
         return here if self.everywhere else here & unit

@@ -13,8 +13,8 @@ from tacthmc.potentials import Potential
 class Sampler(eqx.Module):
     """A Markov chain driven by estimates of an energy.
 
-    ``init`` and ``step`` are for people who write their own loop. The caller passes the
-    batch: a step never draws data.
+    ``init`` and ``step`` are for loops of your own. The caller passes the batch; a step never
+    draws data.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> sampler, target = tacthmc.sgnht(0.01), tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -26,16 +26,16 @@ class Sampler(eqx.Module):
 
     @property
     def gradients_per_step(self) -> int:
-        """How many gradients a step costs: samplers are compared at equal numbers of these."""
+        """The number of gradients per step. Samplers are compared at equal numbers of gradients."""
         return 1
 
     @abstractmethod
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> Any:
-        """A chain's first state; ``model`` is the potential's model state, where it has one."""
+        """The first state of a chain; ``model`` is the model state of the potential, if any."""
 
     @abstractmethod
     def noise(self, key: PRNGKey, position: Position) -> Any:
-        """The random numbers that one step uses."""
+        """The random numbers of one step."""
 
     @abstractmethod
     def advance(
@@ -44,11 +44,11 @@ class Sampler(eqx.Module):
         """One step with these random numbers and this batch."""
 
     def position(self, state: Any) -> Position:
-        """The θ that a state stands for."""
+        """θ of a state."""
         return state.position
 
     def step(
         self, key: PRNGKey, state: Any, potential: Potential, batch: Batch
     ) -> tuple[Any, Info]:
-        """One step; one estimate of energy and gradient."""
+        """One step, with random numbers from a key."""
         return self.advance(self.noise(key, state.position), state, potential, batch)

@@ -1,22 +1,22 @@
-r"""A coupling shaped by the energy's fluctuations: more of ξ's way where overlap is poor.
+r"""A coupling shaped by the fluctuations of the energy: λ changes slowly where they are large.
 
-Where ξ moves by dξ, λ changes by λ′dξ, and the laws of θ before and after overlap as long as
-|λ′dξ|·s is small, s being the standard deviation of what ξ feels at that temperature. What drags
-ξ is λ′ times those fluctuations. Among all couplings with the same ends
+When ξ moves by dξ, λ changes by λ′dξ. The laws of θ before and after overlap as long as |λ′dξ|·s is
+small, where s is the standard deviation of the energy that acts on ξ at that temperature. The drag
+on ξ is λ′ times those fluctuations. Among all couplings with the same ends
 
 .. math:: \int (\lambda'(\xi)\,s(\lambda(\xi)))^2\,d\xi
 
-is least where λ′s is the same all along the slope (by the Cauchy-Schwarz inequality), so that
+is smallest if λ′s is constant along the slope (by the Cauchy-Schwarz inequality), so
 
 .. math:: \frac{\xi(\lambda) - \xi_0}{W_0 - \xi_0}
     = \frac{\int_\lambda^1 s\,d\lambda}{\int_{\lambda_{min}}^1 s\,d\lambda}.
 
-A Gaussian's s ∝ 1/λ gives temperatures that grow exponentially along ξ. Like the power n = 1 of
-the paper's family, λ has a kink at the plateau's edge.
+For a Gaussian, s ∝ 1/λ gives temperatures that grow exponentially along ξ. Like the power n = 1 of
+the paper's family, λ has a kink at the edge of the plateau.
 
-In between ``knots`` equal steps of ξ, λ is a cubic that is monotone (Fritsch and Carlson 1980), and
-λ′ is that cubic's own derivative, so that ξ's force is that of one Hamiltonian, whatever s is:
-a wrong s costs efficiency, not correctness.
+Between ``knots`` equal steps of ξ, λ is a monotone cubic (Fritsch and Carlson 1980), and λ′ is the
+exact derivative of that cubic. The force on ξ is therefore that of one Hamiltonian for any s: a
+wrong s costs efficiency, not correctness.
 """
 
 from typing import Any
@@ -30,21 +30,22 @@ from tacthmc import _checks as checks
 from tacthmc._typing import Number, Scalar
 from tacthmc.dynamics._coupling import Coupling, check_well
 
-FINE = 4096
-"""Steps of log T in the integral of s."""
+INTEGRAL_STEPS = 4096
+"""The number of steps of log T in the integral of s."""
 
-LEAST = 20
-"""Rows of a trace that a standard deviation is taken from."""
+MIN_ROWS = 20
+"""The smallest number of rows of a trace for a standard deviation."""
 
 
 class ShapedCoupling(Coupling):
-    """λ(ξ) with λ′·s the same all along the slope, for given fluctuations s of the energy.
+    """λ(ξ) with λ′·s constant along the slope, for given fluctuations s of the energy.
 
-    :mod:`tacthmc.dynamics._shaped_coupling` says why. ``ShapedCoupling.after(run)`` measures s in a run.
+    :mod:`tacthmc.dynamics._shaped_coupling` has the derivation. ``ShapedCoupling.after(run)``
+    measures s in a run.
 
     >>> import numpy as np, jax.numpy as jnp
     >>> hot = np.array([1.0, 3.0, 9.0])
-    >>> coupling = ShapedCoupling(hot, fluctuations=5.0 * hot)       # a Gaussian's, ∝ 1/λ
+    >>> coupling = ShapedCoupling(hot, fluctuations=5.0 * hot)       # a Gaussian: s ∝ 1/λ
     >>> [round(float(t), 3) for t in coupling.temperature(jnp.array([0.2, 1.0, 5 / 3]))]
     [1.0, 3.0, 9.0]
     """
@@ -52,7 +53,7 @@ class ShapedCoupling(Coupling):
     plateau: Number
     wall: Number
     falls: Float[Array, " k"]
-    """1 − λ at the knots: next to λ = 1 single precision has no digits for differences of λ."""
+    """1 − λ at the knots, which single precision resolves near λ = 1 where it cannot resolve λ."""
     slopes: Float[Array, " k"]
     even: bool = eqx.field(static=True)
 
@@ -67,7 +68,7 @@ class ShapedCoupling(Coupling):
     ):
         """Shape by s = ``fluctuations`` at ``temperatures``, which rise from 1 to the hottest.
 
-        ``plateau`` is ξ0, ``wall`` is W0. In between log s is linear in log T.
+        ``plateau`` is ξ0 and ``wall`` is W0. Between the temperatures log s is linear in log T.
         """
         checks.positive("plateau (ξ0)", plateau)
         checks.positive("wall (W0)", wall)
@@ -92,11 +93,12 @@ class ShapedCoupling(Coupling):
 
     @classmethod
     def after(cls, run: Any, *, bins: int = 12, knots: int = 64) -> "ShapedCoupling":
-        """The coupling that a tempered run asks for, with its plateau, walls and hottest.
+        """A coupling for the fluctuations in a tempered run, with its plateau, walls and hottest.
 
-        s is the standard deviation of the energy that pushes ξ (``run.trace``, after warm-up), on the
-        plateau and in ``bins`` bins of log T, about a line in λ in each. It includes the noise of
-        mini-batches, which drags ξ as well. A bias belongs to its coupling: begin with a new one.
+        s is the standard deviation of the energy that acts on ξ (in ``run.trace``, after warm-up)
+        on the plateau and in ``bins`` bins of log T, about a line in λ in each bin. It includes
+        mini-batch noise, which drags ξ as well. A bias belongs to its coupling, so begin with a
+        new one.
 
         >>> import jax, jax.numpy as jnp, tacthmc
         >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -117,7 +119,7 @@ class ShapedCoupling(Coupling):
         return cls(places, s, plateau=float(old.plateau), wall=float(old.wall), knots=knots)
 
     def value_and_slope(self, xi: Scalar) -> tuple[Scalar, Scalar]:
-        """λ and λ′ of the cubic that ξ lies in; (1, 0) on the plateau."""
+        """λ and λ′ of the cubic at ξ; (1, 0) on the plateau."""
         plateau, wall = (jnp.asarray(x).astype(xi.dtype) for x in (self.plateau, self.wall))
         pieces = len(self.falls) - 1
         along = (jnp.abs(xi) - plateau) / (wall - plateau) * pieces
@@ -135,8 +137,8 @@ class ShapedCoupling(Coupling):
 
 
 def _shape(log_hot: np.ndarray, log_s: np.ndarray, knots: int) -> tuple[np.ndarray, np.ndarray]:
-    """1 − λ at equal steps of ξ, and λ's slope there per step."""
-    fine = np.linspace(0.0, log_hot[-1], FINE + 1)
+    """1 − λ at equal steps of ξ, and the change of λ per step there."""
+    fine = np.linspace(0.0, log_hot[-1], INTEGRAL_STEPS + 1)
     # s·|dλ| = s·λ·d(log T).
     weight = np.exp(np.interp(fine, log_hot, log_s) - fine)
     covered = np.concatenate([[0.0], np.cumsum(0.5 * (weight[1:] + weight[:-1]))])
@@ -154,25 +156,25 @@ def _shape(log_hot: np.ndarray, log_s: np.ndarray, knots: int) -> tuple[np.ndarr
 def _measured(
     lam: np.ndarray, energy: np.ndarray, hottest: float, bins: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Temperatures from 1 to the hottest, and the energy's standard deviation at each."""
+    """Temperatures from 1 to the hottest, and the standard deviation of the energy at each."""
     edges = np.linspace(0.0, np.log(hottest), bins + 1)
     number = np.clip(np.searchsorted(edges, -np.log(lam), side="left"), 1, bins)
     groups = [np.flatnonzero(lam == 1)]
     groups += [np.flatnonzero((lam < 1) & (number == i)) for i in range(1, bins + 1)]
-    groups = [g for g in groups if len(g) >= LEAST]
+    groups = [g for g in groups if len(g) >= MIN_ROWS]
     if sum(bool(np.any(lam[g] < 1)) for g in groups) == 0:
         raise ValueError(
-            f"the run has fewer than {LEAST} rows after warm-up at any temperature above 1: there"
-            " is nothing to shape a coupling by; run longer, or with keep=Keep(every=…) smaller"
+            f"the run has fewer than {MIN_ROWS} rows after warm-up at any temperature above 1, too"
+            " few to shape a coupling: run longer, or with a smaller keep=Keep(every=…)"
         )
     s = np.array([_spread(lam[g], energy[g]) for g in groups])
     if not np.any(s > 0):
         raise ValueError(
-            "the energy that pushes ξ does not fluctuate in this run: any coupling will do"
+            "the energy that acts on ξ does not fluctuate in this run: any coupling will do"
         )
     places = np.exp([-np.log(lam[g]).mean() for g in groups])
     inside = (places > 1 + 1e-6) & (places < hottest * (1 - 1e-6))
-    # The ends have what is measured next to them. Nothing is calm altogether.
+    # The ends take the value measured next to them. A small lower limit keeps every s positive.
     s = np.maximum(s, 1e-3 * s.max())
     return (
         np.concatenate([[1.0], places[inside], [hottest]]),

@@ -1,4 +1,4 @@
-"""What a chain carries from step to step, and what it reports."""
+"""The state of a chain, and the information that a step reports."""
 
 from typing import Any, NamedTuple
 
@@ -9,31 +9,35 @@ from tacthmc._typing import Position, Scalar
 
 
 class State(eqx.Module):
-    """φ (θ itself in plain coordinates), r, z, and ξ's part; ``step`` counts the steps made."""
+    """The state of a chain between two steps."""
 
     position: Position
+    """φ, which is θ itself in plain coordinates."""
     momentum: Position
+    """r."""
     thermostat: Any
+    """z."""
     tempering: Any
-    """A :class:`tacthmc.dynamics.TemperingState`; None without a tempering variable."""
+    """A :class:`tacthmc.dynamics.TemperingState`, or None without a tempering variable."""
     step: Int[Array, ""]
+    """The number of steps made."""
     model: Any = None
-    """What the model itself carries from batch to batch (batch norm's averages), if anything."""
+    """The state of the model (such as the averages of batch norm), if it has one."""
     mean_friction: Any = None
-    """z̄, the mean of z over the past, which the splitting's thermostat counts with."""
+    """z̄, the running mean of z, which the thermostat of the splitting uses."""
     center: Any = None
     """μ, where θ widens with the temperature (:mod:`tacthmc.dynamics._coordinates`)."""
 
 
 class Info(NamedTuple):
-    """What a person wants to see of one step; None where the sampler has no such thing."""
+    """Information on one step. Fields that the sampler does not have are None."""
 
     energy: Scalar
     """The estimate Ũ that moved the chain."""
     at_unit_temperature: Bool[Array, ""]
-    """Whether the position is a draw from the posterior, unless ``is_draw`` says so itself."""
+    """Whether the position is a draw from the posterior, unless ``is_draw`` is given."""
     kinetic_temperature: Scalar | None = None
-    """⟨m·r̃²⟩/η, with the momentum r̃ that the thermostat reads: T in equilibrium. With the
+    """⟨m·r̃²⟩/η with the momentum r̃ that the thermostat reads; it is T in equilibrium. With the
     splitting it is the temperature of θ itself, as far as the energy is harmonic."""
     thermostat: Scalar | None = None
     """The mean friction z."""
@@ -41,13 +45,13 @@ class Info(NamedTuple):
     temperature: Scalar | None = None
     """The effective temperature T/λ(ξ)."""
     xi_kinetic_temperature: Scalar | None = None
-    """None where no force moves ξ, as its thermostat is."""
+    """The kinetic temperature of ξ. It is None where no force moves ξ, as is ``xi_thermostat``."""
     xi_thermostat: Scalar | None = None
     hot: Bool[Array, ""] | None = None
     """Whether ξ is next to a wall."""
     xi_energy: Scalar | None = None
-    """What pushes ξ, where that is not ``energy`` itself: the part of it that λ multiplies, or the
+    """The energy that acts on ξ, where it is not ``energy``: the part that λ multiplies, or the
     virial-corrected energy of coordinates that widen."""
     is_draw: Bool[Array, ""] | None = None
-    """Whether the position is a draw, where that is another question than whether what is watched
-    is at unit temperature (one replica of several)."""
+    """Whether the position is a draw, for samplers whose position and reported temperature belong
+    to different replicas."""

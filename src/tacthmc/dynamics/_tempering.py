@@ -1,17 +1,18 @@
-r"""Ways for the tempering variable ξ: what every one of them has, the paper's, and having none.
+r"""The tempering variable ξ: the interface, the paper's continuous tempering, and no tempering.
 
-The extended system multiplies the energy by λ(ξ) (the paper's Eq. 4). A way for ξ says how ξ
-moves within one step. The paper's moves by forces of its own, with a thermostat and a bias (the
-lines for ξ of the paper's Eq. 8 and of Algorithm 1, with T·λ for λ),
+The extended system multiplies the energy by λ(ξ) (the paper's Eq. 4). A :class:`Tempering` defines
+how ξ moves within one step. In :class:`ContinuousTempering`, the paper's form, forces move ξ, with
+a thermostat and a bias (the second line of the paper's Eq. 5, with the A′ of its Eq. 10, in the
+variables of §3.3 and with T·λ for λ):
 
 .. math::
     d\xi = r_\xi, \qquad
     dr_\xi = -\lambda'(\eta_\xi\tilde U + N(0, 2c_\xi\eta_\xi)) + \eta_\xi A'(\xi)
         - \lambda'^2 z_\xi r_\xi, \qquad
-    dz_\xi = \lambda'^2(r_\xi^2 - \eta_\xi T)/\gamma_\xi;
+    dz_\xi = \lambda'^2(r_\xi^2 - \eta_\xi T)/\gamma_\xi.
 
-another follows a schedule (:class:`tacthmc.dynamics.ScheduledTempering`). A new one is a subclass of
-:class:`Tempering` in a file of its own; integrators and samplers ask for nothing beyond that.
+In :class:`tacthmc.dynamics.ScheduledTempering` ξ follows a schedule. A new form is a subclass of
+:class:`Tempering` in a file of its own; integrators and samplers need nothing else.
 """
 
 from abc import abstractmethod
@@ -33,27 +34,30 @@ from tacthmc.potentials import CovarianceTerm
 
 
 class TemperingState(eqx.Module):
-    """ξ, its momentum r_ξ (or its speed, where it follows a schedule), z_ξ and the bias's table."""
+    """ξ and the variables that belong to it."""
 
     xi: Scalar
     momentum: Scalar
+    """r_ξ, or the speed of a ξ that follows a schedule."""
     thermostat: Any
+    """z_ξ."""
     bias: Any
+    """The table of the bias."""
 
 
 class XiForce(NamedTuple):
-    """What pushes ξ in a step: the energy that λ multiplies, and T·λ′(ξ)."""
+    """The force on ξ in a step: the energy that λ multiplies, and T·λ′(ξ)."""
 
     energy: Scalar
     slope: Scalar
 
 
 class Tempering(eqx.Module):
-    """How ξ moves, and what λ(ξ) and the bias are.
+    """How ξ moves, with its coupling λ(ξ) and its bias.
 
-    A step of the splitting asks, in this order, for :meth:`first_half`, :meth:`coupling_at`,
-    :meth:`covariance_term` and :meth:`second_half`; a step of Algorithm 1 for :meth:`coupling_at`
-    and :meth:`euler_step`. Both then ask for :meth:`refreshed`.
+    A step of the splitting calls :meth:`first_half`, :meth:`coupling_at`, :meth:`covariance_term`
+    and :meth:`second_half`, in this order. A step of Algorithm 1 calls :meth:`coupling_at` and
+    :meth:`euler_step`. Both then call :meth:`refreshed`.
     """
 
     coupling: eqx.AbstractVar[Coupling]
@@ -61,11 +65,11 @@ class Tempering(eqx.Module):
 
     @abstractmethod
     def init(self, normal: Scalar, rates: StepRates, dtype: DTypeLike) -> TemperingState:
-        """ξ = 0 before the first step; ``normal`` is a standard normal for its momentum."""
+        """The state before the first step, at ξ = 0. ``normal`` is for the momentum."""
 
     @abstractmethod
     def first_half(self, state: TemperingState, rates: StepRates) -> TemperingState:
-        """ξ in the middle of the step, before the energy is known."""
+        """The state in the middle of the step, before the energy is known."""
 
     @abstractmethod
     def second_half(
@@ -75,7 +79,7 @@ class Tempering(eqx.Module):
         normals: Float[Array, " n"],
         rates: StepRates,
     ) -> TemperingState:
-        """ξ after the step, from its state in the middle."""
+        """The state after the step, from the one in the middle."""
 
     def euler_step(
         self,
@@ -84,11 +88,11 @@ class Tempering(eqx.Module):
         normals: Float[Array, " n"],
         rates: StepRates,
     ) -> TemperingState:
-        """ξ after a step of Algorithm 1, from its state before it."""
+        """The state after a step of Algorithm 1, from the one before."""
         raise TypeError(f"a {type(self).__name__} needs the splitting integrator")
 
-    def completed(self, step_size: Rate, noise: Rate) -> "Tempering":
-        """With θ's step size and noise in the place of those that were not given."""
+    def with_defaults(self, step_size: Rate, noise: Rate) -> "Tempering":
+        """The same tempering, with the step size and noise of θ where none were given."""
         return self
 
     @property
@@ -98,16 +102,21 @@ class Tempering(eqx.Module):
 
     @property
     def has_momentum(self) -> bool:
-        """Whether forces move ξ, so that its momentum has a temperature and a thermostat."""
+        """Whether forces move ξ. Then its momentum has a temperature and a thermostat."""
         return False
 
     @property
     def rest_steps(self) -> Number | None:
-        """For how many steps ξ rests on the plateau at a time, where that is known."""
+        """For how many steps ξ rests on the plateau at a time, or None if that is not fixed."""
+        return None
+
+    @property
+    def expected_unit_share(self) -> Number | None:
+        """The expected share of steps at unit temperature, or None if it is not known."""
         return None
 
     def rates(self, theta: StepRates) -> StepRates:
-        """ξ's rates at this step; θ's are given."""
+        """The rates of ξ at this step, from those of θ."""
         return theta
 
     def coupling_at(self, state: TemperingState, bath: Number) -> tuple[Scalar, Scalar]:
@@ -118,14 +127,14 @@ class Tempering(eqx.Module):
     def covariance_term(
         self, state: TemperingState, slope: Scalar, rates: StepRates, widens: bool
     ) -> CovarianceTerm | None:
-        """The correction for noise that θ and ξ share, where one batch moves both.
+        """The correction for noise that θ and ξ share, if one batch moves both.
 
-        ``slope`` is T·λ′(ξ); ``widens`` says whether θ's coordinates widen with ξ.
+        ``slope`` is T·λ′(ξ). ``widens`` says whether the coordinates of θ widen with ξ.
         """
         return None
 
     def on_new_rates(self, state: TemperingState, rates: StepRates) -> TemperingState:
-        """The state where a schedule has just changed η_ξ."""
+        """The state after a schedule has changed η_ξ."""
         return state
 
     def refreshed(
@@ -140,7 +149,11 @@ class Tempering(eqx.Module):
 
 
 class NoTempering(Tempering):
-    """No ξ: the posterior at its own temperature, λ = T."""
+    """No ξ: the posterior at its own temperature, λ = T.
+
+    >>> NoTempering().has_momentum
+    False
+    """
 
     coupling: Any = None
     bias: Bias = NoBias()
@@ -166,24 +179,23 @@ class NoTempering(Tempering):
         return jnp.asarray(bath), jnp.zeros_like(jnp.asarray(bath))
 
     def covariance_term(self, state: Any, slope: Scalar, rates: StepRates, widens: bool) -> None:
-        """Noise that moves θ alone is the thermostat's."""
         return None
 
 
 class CovarianceCorrection(eqx.Module):
-    r"""The friction that belongs to noise which θ and ξ share; see the module's text.
+    r"""The friction for mini-batch noise that θ and ξ share.
 
-    One mini-batch makes both the force on θ and the energy that pushes ξ, so their errors are
-    correlated: c = Cov(δg, δU) = ½∇v_U. Thermostats that act on θ and ξ apart do not remove the heat
-    that this correlation brings in. The step therefore uses the force and energy of
+    One mini-batch gives both the force on θ and the energy that acts on ξ, so their errors are
+    correlated: c = Cov(δg, δU) = ½∇v_U. Separate thermostats of θ and ξ do not remove the heat of
+    this correlation. The step therefore uses the force and energy of
 
     .. math:: \tilde U(\theta) + \tfrac12\,\Delta\lambda\,\hat v_U(\theta), \qquad
         \Delta\lambda = \lambda' r_\xi / T,
 
-    v̂_U being the batch's own estimate of the variance of its energy. It costs no further pass over
-    the batch. :mod:`tacthmc.potentials._batch_noise` has the derivation and the assumptions;
-    potentials without independent mini-batches ignore it. Leave it out with
-    ``ContinuousTempering(batch_noise=None)``.
+    with v̂_U, the estimate of the variance of the energy from the batch itself. It costs no further
+    pass over the batch. :mod:`tacthmc.potentials._batch_noise` has the derivation and the
+    assumptions. Potentials without independent mini-batches ignore it.
+    ``ContinuousTempering(batch_noise=None)`` leaves it out.
 
     >>> import tacthmc
     >>> plain = tacthmc.dynamics.ContinuousTempering(batch_noise=None)
@@ -199,12 +211,13 @@ class CovarianceCorrection(eqx.Module):
         rates: StepRates,
         widens: bool,
     ) -> CovarianceTerm:
-        """Δλ by ξ's momentum in the middle of its kick, as far as that is known."""
+        """Δλ from the momentum of ξ in the middle of its kick, up to the energy of the batch."""
         rate = slope / rates.bath
         if widens:
-            # What pushes a ξ that θ widens with is small, and known after the gradient only.
+            # The energy that acts on ξ is small here, and known only after the gradient.
             return CovarianceTerm(rate * state.momentum, jnp.zeros_like(rate))
-        # (On the first step, where the bias would ask for the energy, ξ is on the plateau.)
+        # The energy is not known yet. Only an empty bias would use it, in the first step, and then
+        # ξ is on the plateau.
         at = BiasInput(state.xi, slope, jnp.zeros_like(slope), rates.step)
         half = 0.5 * rates.eta
         start = state.momentum + half * tempering.bias.force(state.bias, at, tempering.coupling)
@@ -212,9 +225,9 @@ class CovarianceCorrection(eqx.Module):
 
 
 class ContinuousTempering(Tempering):
-    """ξ as the paper moves it, for :func:`tacthmc.tact`.
+    """ξ moved by forces, as in the paper, for :func:`tacthmc.tact`.
 
-    What is not given has a default, or is chosen by :func:`tacthmc.tune`.
+    Arguments that are not given have defaults, or are chosen by :func:`tacthmc.tune`.
 
     >>> import tacthmc
     >>> sampler = tacthmc.tact(0.01, tempering=ContinuousTempering(PowerCoupling.up_to(4.0)))
@@ -232,7 +245,7 @@ class ContinuousTempering(Tempering):
     batch_noise: CovarianceCorrection | None
     refresh: Refresh | None = eqx.field(static=True)
     given: frozenset[str] = eqx.field(static=True)
-    """The parts that were given, which :func:`tacthmc.tune` leaves as they are."""
+    """The names of the given arguments, which :func:`tacthmc.tune` does not change."""
 
     def __init__(
         self,
@@ -250,18 +263,18 @@ class ContinuousTempering(Tempering):
         """Join the parts of ξ.
 
         Args:
-            coupling: λ(ξ); by default PowerCoupling.up_to(9.0, power=2): the paper's family with
-                its plateau, walls and hottest temperature, but n = 2 for its 3, which leaves less
-                of ξ's way to temperatures that are hardly above one.
-            bias: AdaptiveBiasingForce() by default; Metadynamics, well_tempered, NoBias, ….
-            step_size: η_ξ; θ's if not given.
-            noise: c_ξ; θ's if not given.
-            thermostat: ScalarThermostat() by default, or NoThermostat().
-            refresh: draw r_ξ afresh now and then; never by default. That turns ξ's glide across
-                the plateau, where no force acts on it, into a slow walk.
+            coupling: λ(ξ). The default is PowerCoupling.up_to(9.0, power=2): the paper's family
+                with its plateau, walls and hottest temperature, but n = 2 instead of 3, which
+                spends less of the range of ξ on temperatures just above one.
+            bias: AdaptiveBiasingForce() by default; or Metadynamics, well_tempered, NoBias, ….
+            step_size: η_ξ; by default that of θ.
+            noise: c_ξ; by default that of θ.
+            thermostat: ScalarThermostat() by default; or NoThermostat().
+            refresh: when r_ξ is drawn afresh; by default never. It turns the glide of ξ across the
+                plateau, where no force acts on ξ, into a slow walk.
             max_speed: draw r_ξ afresh whenever |r_ξ| reaches this (the authors use 0.25). It
-                breaks ξ's law, not θ's on the plateau.
-            keep_within: keep only where |ξ| ≤ keep_within·ξ0.
+                changes the law of ξ, but not that of θ on the plateau.
+            keep_within: keep draws only where |ξ| ≤ keep_within·ξ0.
             batch_noise: the correction for noise that θ and ξ share; None leaves it out.
         """
         named = {"coupling": coupling, "bias": bias, "step_size": step_size, "noise": noise}
@@ -286,7 +299,7 @@ class ContinuousTempering(Tempering):
         self.max_speed, self.keep_within, self.batch_noise = max_speed, keep_within, batch_noise
         self.given = frozenset(name for name, value in named.items() if value is not None)
 
-    def completed(self, step_size: Rate, noise: Rate) -> "ContinuousTempering":
+    def with_defaults(self, step_size: Rate, noise: Rate) -> "ContinuousTempering":
         made = self
         if made.step_size is None:
             made = eqx.tree_at(lambda t: t.step_size, made, step_size, is_leaf=_is_none)
@@ -296,12 +309,17 @@ class ContinuousTempering(Tempering):
 
     @property
     def num_normals(self) -> int:
-        """One for the kick, one for a fresh momentum."""
+        """One for the kick and one for a fresh momentum."""
         return 2
 
     @property
     def has_momentum(self) -> bool:
         return True
+
+    @property
+    def expected_unit_share(self) -> Number:
+        """ξ0/W0·``keep_within``, the share if ξ is uniform."""
+        return self.coupling.efficiency * self.keep_within
 
     def rates(self, theta: StepRates) -> StepRates:
         """η_ξ and c_ξ."""
@@ -331,7 +349,7 @@ class ContinuousTempering(Tempering):
         normals: Float[Array, " n"],
         rates: StepRates,
     ) -> TemperingState:
-        """Half a friction, the kick, half a friction, half a drift."""
+        """Half of the friction, the kick, half of the friction, half a drift."""
         one, half = jnp.ones_like(state.xi), 0.5 * force.slope**2
         z = self.thermostat.update(state.thermostat, state.momentum, one, rates, half)
         damp = self.thermostat.damping(z, one, half)
@@ -347,7 +365,7 @@ class ContinuousTempering(Tempering):
         normals: Float[Array, " n"],
         rates: StepRates,
     ) -> TemperingState:
-        """Algorithm 1: a step over the wall goes back, with its momentum reversed."""
+        """Algorithm 1: a step over the wall is undone, and its momentum is reversed."""
         one = jnp.ones_like(state.xi)
         z = self.thermostat.update(state.thermostat, state.momentum, one, rates, force.slope**2)
         kick, bias = self._kick(state, force, normals[0], rates)
@@ -360,7 +378,7 @@ class ContinuousTempering(Tempering):
     def _kick(
         self, state: TemperingState, force: XiForce, normal: Scalar, rates: StepRates
     ) -> tuple[Scalar, Any]:
-        """−λ′(η_ξŨ + N(0, 2c_ξη_ξ)) + η_ξA′(ξ), and the bias's table after this step."""
+        """−λ′(η_ξŨ + N(0, 2c_ξη_ξ)) + η_ξA′(ξ), and the table of the bias after this step."""
         at = BiasInput(state.xi, force.slope, force.energy, rates.step)
         push = self.bias.force(state.bias, at, self.coupling)
         random = jnp.sqrt(2 * rates.c * rates.eta) * normal
@@ -375,7 +393,7 @@ class ContinuousTempering(Tempering):
         return self.batch_noise.term(self, state, slope, rates, widens)
 
     def on_new_rates(self, state: TemperingState, rates: StepRates) -> TemperingState:
-        """The physical momentum r_ξ/√η_ξ stays where a schedule changes η_ξ."""
+        """Keep the physical momentum r_ξ/√η_ξ where a schedule changes η_ξ."""
         if not callable(self.step_size):
             return state
         earlier = jnp.maximum(rates.step - 1, 0)

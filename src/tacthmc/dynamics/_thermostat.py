@@ -1,8 +1,9 @@
 r"""Nosé-Hoover thermostats for θ: scalar, one per tensor, diagonal, or none.
 
-In the paper's variables (§3.3: r = pΔt/m, z = sΔt, η = Δt²/m) a thermostat z is a friction
-per step that feels the kinetic temperature and settles where it dissipates exactly the heat
-that injected and unknown noise bring in:
+The paper's Eq. 5 has a full matrix (:class:`tacthmc.dynamics.MatrixThermostat`), and its §3.3
+reduces it to a scalar. In the variables of §3.3 (r = pΔt/m, z = sΔt, η = Δt²/m) a thermostat z is a
+friction per step that is driven by the kinetic temperature. It settles where it dissipates exactly
+the heat of the injected and the unknown noise:
 
 .. math::
     dr_i = -\lambda^2 z\,g_i\,r_i, \qquad
@@ -51,9 +52,12 @@ class StepRates(NamedTuple):
 class Inertia(eqx.Module):
     """How fast a thermostat reacts: the paper's γ, or a number of steps Γ.
 
-    A thermostat obeys dz = λ²·[⟨r²⟩ − ηT]/γ. With η ~ 1e-8, as in a network's posterior,
-    γ = 1 hardly moves it in a million steps. Γ says the same relative to the target,
-    dz = λ²·[⟨r²⟩/(ηT) − 1]/Γ, and works at any scale: γ = Γ·η·T.
+    A thermostat obeys dz = λ²·[⟨r²⟩ − ηT]/γ. With η ~ 1e-8, as for the posterior of a network,
+    γ = 1 hardly moves it in a million steps. Γ = γ/(ηT) is relative to the target,
+    dz = λ²·[⟨r²⟩/(ηT) − 1]/Γ, and works at any scale.
+
+    >>> Inertia().steps, Inertia(gamma=1.0).steps
+    (100.0, None)
     """
 
     gamma: Rate | None
@@ -80,17 +84,17 @@ class Inertia(eqx.Module):
             return rate_at(self.gamma, step, eta.dtype)
         assert self.steps is not None
         gamma = rate_at(self.steps, step, eta.dtype) * eta * bath
-        # A schedule may touch η = 0: then nothing moves, the thermostat neither.
+        # A schedule may reach η = 0. Then nothing moves, and neither does the thermostat.
         return jnp.where(gamma > 0, gamma, jnp.inf)
 
 
 class StepMomenta(NamedTuple):
-    """One step of the splitting as a thermostat sees it."""
+    """The momenta of one step of the splitting, from which a thermostat is driven."""
 
     after: Position
-    """r′, the momenta after the step."""
+    """r′, the momenta after the kick."""
     mean: Position
-    """(r + r′)/2."""
+    """(r + r′)/2, the mean of the momenta before and after the kick."""
     mass: Position
     rates: StepRates
     weight: Scalar
@@ -100,13 +104,12 @@ class StepMomenta(NamedTuple):
 
 
 class NoiseLevels(NamedTuple):
-    """What heats θ: the injected level c, and the force's noise as v_i/(m_i·g_i) by coordinate.
-
-    That ratio is the one a friction of shape g balances: the variance itself for "isotropic".
-    """
+    """The sources of heat for θ: the injected noise c, and the noise of the force."""
 
     injected: float
     force_variance: Draws
+    """v_i/(m_i·g_i) of each coordinate, the ratio that a friction of shape g balances. With the
+    shape "isotropic" it is the variance v_i itself."""
 
     def friction(self, rates: StepRates, values: np.ndarray) -> float:
         """(c + η·v/2)/T with v the mean of ``values``."""
@@ -114,15 +117,15 @@ class NoiseLevels(NamedTuple):
         return heat / float(rates.bath)
 
     def all_coordinates(self) -> np.ndarray:
-        """All coordinates' ratios in one vector."""
+        """The ratios of all coordinates in one vector."""
         return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(self.force_variance)])
 
 
 class KineticExcess(NamedTuple):
-    """g(m·r² − ηT·f): how much hotter the momenta are than the bath, f times as warm.
+    """g(m·r² − ηT·f): the kinetic energy of the momenta above that of a bath, times f.
 
-    Masses, shapes g and factors f are arrays, or numbers for whole leaves: then a leaf's sum is
-    that of r², which several readers can share.
+    Masses m, shapes g and factors f are arrays, or scalars for whole leaves. With scalars the sum
+    over a leaf needs only Σ r², which is computed once for several uses.
     """
 
     r: Position
@@ -152,27 +155,28 @@ class KineticExcess(NamedTuple):
 
 
 class Thermostat(eqx.Module):
-    """What damps θ's momenta; a final class says which coordinates share a friction."""
+    """The friction of the momenta of θ. Subclasses say which coordinates share a friction."""
 
     shape: eqx.AbstractVar[Shape]
 
     @property
     def separable(self) -> bool:
-        """Whether each coordinate is damped by itself; else masses are given for each of them."""
+        """Whether each coordinate is damped by itself. If not, each one needs its own mass."""
         return False
 
     @abstractmethod
     def init(self, position: Position, friction: Scalar) -> Any:
-        """Thermostats that all start at the friction c/T."""
+        """Thermostats that all start at ``friction``, c/T."""
 
     @abstractmethod
     def update(self, z: Any, r: Position, m: Position, rates: StepRates, weight: Scalar) -> Any:
-        """z after a time in which ``weight`` = λ²·(share of a step)."""
+        """z after a part of a step, with ``weight`` = λ²·(that part)."""
 
     def finish_step(self, z: Any, friction: Any, momenta: StepMomenta) -> Any:
-        """z after a whole step of the splitting, ``friction`` being z after half of it.
+        """z after a whole step of the splitting, where ``friction`` is z after half of it.
 
-        Here by the momenta after the step; a final class may read θ's temperature instead.
+        The momenta after the step drive the second half. A subclass may use the temperature of θ
+        instead.
         """
         s = momenta
         return self.update(friction, s.after, s.mass, s.rates, 0.5 * s.weight)
@@ -181,7 +185,7 @@ class Thermostat(eqx.Module):
     def apply(
         self, z: Any, m: Position, function: Callable[[Array], Array]
     ) -> Callable[[Position], Position]:
-        """r ↦ function(z·g)·r, the function of the friction as an operator on momenta."""
+        """r ↦ function(z·g)·r: a function of the friction as an operator on momenta."""
 
     def damping(self, z: Any, m: Position, weight: Scalar) -> Callable[[Position], Position]:
         """The exact flow of the friction, r ↦ exp(−weight·z·g)·r."""
@@ -199,13 +203,13 @@ class Thermostat(eqx.Module):
 
     @abstractmethod
     def level(self, z: Any) -> Scalar:
-        """One number to watch: the mean friction."""
+        """The mean friction, one number to monitor."""
 
     @abstractmethod
     def level_law(
         self, position: Position, noise: NoiseLevels, rates: StepRates
     ) -> tuple[float, float]:
-        """Theorem 1's mean and variance of :meth:`level`."""
+        """The mean and variance of :meth:`level` by Theorem 1."""
 
     def weights(self, m: Position) -> Position:
         """The shape g of friction and injected noise."""
@@ -252,12 +256,12 @@ class SeparableThermostat(Thermostat):
         """Σ m·r̃², with r̃ = exp(weight·z̄·g/4)·r̄: ηTD in equilibrium."""
 
         def least(r: Array) -> float:
-            # A friction that stops all motion makes no temperature of it, rather than 0/0.
+            # A friction that stops all motion gives the temperature 0 instead of 0/0.
             return float(jnp.finfo(r.dtype).tiny)
 
         def summed(r: Array, m: Array, factor: Array) -> Array:
             if m.ndim == factor.ndim == 0:
-                # The thermostat reads the same sum of r².
+                # The thermostat needs the same Σ r².
                 return m * jnp.sum(r * r) / jnp.maximum(factor * factor, least(r))
             return jnp.sum(m * (r / jnp.maximum(factor, least(r))) ** 2)
 
@@ -284,7 +288,7 @@ class SeparableThermostat(Thermostat):
 
 
 class NoThermostat(SeparableThermostat):
-    """A constant friction c/T: right only if the gradient has no noise of its own.
+    """A constant friction c/T, which is right only if the gradient has no noise.
 
     >>> import jax.numpy as jnp
     >>> round(float(NoThermostat().init(jnp.zeros(3), jnp.array(0.1))), 3)
@@ -294,11 +298,11 @@ class NoThermostat(SeparableThermostat):
     shape: Shape = eqx.field(static=True)
 
     def __init__(self, shape: Shape = "isotropic"):
-        """Keep the friction constant."""
+        """Use a constant friction of a shape, "isotropic" or "mass"."""
         self.shape = _checked_shape(shape)
 
     def init(self, position: Position, friction: Scalar) -> Scalar:
-        """The constant itself."""
+        """The constant."""
         return friction
 
     def respond(self, z: Scalar, excess: KineticExcess, weight: Scalar) -> Scalar:
@@ -313,12 +317,12 @@ class NoThermostat(SeparableThermostat):
     def level_law(
         self, position: Position, noise: NoiseLevels, rates: StepRates
     ) -> tuple[float, float]:
-        """A constant: c/T, no variance."""
+        """Mean c/T, variance 0."""
         return float(noise.injected / rates.bath), 0.0
 
 
 class AdaptiveThermostat(SeparableThermostat):
-    """Thermostats that adapt their friction with an inertia γ."""
+    """Thermostats whose friction adapts, with an inertia γ."""
 
     inertia: Inertia
     shape: Shape = eqx.field(static=True)
@@ -326,7 +330,7 @@ class AdaptiveThermostat(SeparableThermostat):
     def __init__(
         self, gamma: Rate | None = None, steps: Rate | None = None, shape: Shape = "isotropic"
     ):
-        """Give the inertia as γ (``gamma``) or relative as Γ (``steps``, 100 by default)."""
+        """Use the inertia γ (``gamma``), or the relative one Γ (``steps``, 100 by default)."""
         self.inertia, self.shape = Inertia(gamma, steps), _checked_shape(shape)
 
 
@@ -355,7 +359,6 @@ class ScalarThermostat(AdaptiveThermostat):
         return jax.tree.map(lambda leaf: z.astype(leaf.dtype), like)
 
     def level(self, z: Scalar) -> Scalar:
-        """z."""
         return z
 
     def level_law(
@@ -367,7 +370,7 @@ class ScalarThermostat(AdaptiveThermostat):
 
 
 class TensorThermostat(AdaptiveThermostat):
-    """One friction for each leaf of the position (each weight matrix, each bias vector).
+    """One friction for each leaf of the position, such as each weight matrix and bias vector.
 
     >>> import jax.numpy as jnp
     >>> network = {"weight": jnp.zeros((3, 2)), "bias": jnp.zeros(2)}
@@ -392,7 +395,7 @@ class TensorThermostat(AdaptiveThermostat):
         return jax.tree.map(moved, z, excess.leaf_sums(), excess.r)
 
     def per_leaf(self, z: Position, like: Position) -> Position:
-        """One scalar a leaf."""
+        """z itself, which has one scalar per leaf."""
         return z
 
     def level(self, z: Position) -> Scalar:
@@ -402,7 +405,7 @@ class TensorThermostat(AdaptiveThermostat):
     def level_law(
         self, position: Position, noise: NoiseLevels, rates: StepRates
     ) -> tuple[float, float]:
-        """Mean (c + ηv/2)/T; variance Σ ηT/(γD_leaf) over the squared number of leaves."""
+        """Mean (c + ηv/2)/T, variance Σ ηT/(γD_leaf) over the squared number of leaves."""
         sizes = [math.prod(leaf.shape) for leaf in jax.tree.leaves(position)]
         means = [noise.friction(rates, leaf) for leaf in jax.tree.leaves(noise.force_variance)]
         variances = [level_variance(self.inertia, rates, size) for size in sizes]
@@ -410,7 +413,7 @@ class TensorThermostat(AdaptiveThermostat):
 
 
 class DiagonalThermostat(AdaptiveThermostat):
-    """One friction for each coordinate: right for noise of unequal variances.
+    """One friction for each coordinate, for noise of unequal variances.
 
     >>> import jax.numpy as jnp
     >>> DiagonalThermostat(steps=200).init(jnp.zeros((3, 2)), jnp.array(0.1)).shape
@@ -431,7 +434,7 @@ class DiagonalThermostat(AdaptiveThermostat):
         return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * h, z, excess.per_coordinate())
 
     def per_leaf(self, z: Position, like: Position) -> Position:
-        """One friction a coordinate."""
+        """z itself, which has one friction per coordinate."""
         return z
 
     def level(self, z: Position) -> Scalar:
@@ -441,7 +444,7 @@ class DiagonalThermostat(AdaptiveThermostat):
     def level_law(
         self, position: Position, noise: NoiseLevels, rates: StepRates
     ) -> tuple[float, float]:
-        """Mean (c + ηv/2)/T (v the mean noise variance), variance ηT/γ over D."""
+        """Mean (c + ηv/2)/T with v the mean noise variance, variance ηT/(γD)."""
         mean = noise.friction(rates, noise.all_coordinates())
         return mean, level_variance(self.inertia, rates, 1) / dimension(position)
 

@@ -1,8 +1,8 @@
-"""What a potential is: an energy, estimated from batches, and those that wrap another.
+"""The interface of potentials: an energy and its estimates from batches.
 
 A potential draws no random numbers by itself. Its :class:`~tacthmc.potentials.Batches` turn a
-key into a selection (indices, noise) and a selection into a batch, and an estimate is made from
-the batch it is given.
+key into a selection (indices, noise) and a selection into a batch. An estimate is a function of
+the position and the batch.
 """
 
 from abc import abstractmethod
@@ -20,7 +20,7 @@ from tacthmc.potentials._batches import Batches, NoBatches
 
 
 class Energy(NamedTuple):
-    """U = U0 + U1, of which λ multiplies the second only, and the next model state.
+    """U = U0 + U1, where λ multiplies U1 only, and the next model state.
 
     >>> import jax.numpy as jnp
     >>> energy = Energy(fixed=jnp.array(1.0), tempered=jnp.array(2.0))
@@ -29,15 +29,15 @@ class Energy(NamedTuple):
     """
 
     fixed: Any
-    """U0: zero where all of the energy is tempered."""
+    """U0. It is zero where all of the energy is tempered."""
     tempered: Any
-    """U1: what ξ feels."""
+    """U1, the energy that acts on ξ."""
     model: Any = None
-    """What the model carries on to the next batch (batch norm's running averages); None if nothing."""
+    """The model state after the batch, such as the averages of batch norm; None without one."""
 
     @classmethod
     def all_tempered(cls, value: Scalar, model: Any = None) -> "Energy":
-        """λ multiplies all of it."""
+        """An energy that λ multiplies as a whole: U0 = 0."""
         return cls(jnp.zeros_like(value), value, model)
 
     @property
@@ -47,16 +47,16 @@ class Energy(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """What a sampler or a run has to know of a potential beside its numbers."""
+    """Properties of a potential that samplers and runs depend on."""
 
     has_energy: bool = True
     """Whether ``full`` gives the energy of all data."""
     is_split: bool = False
-    """Whether λ multiplies a part of the energy only (:func:`tacthmc.temper_likelihood`)."""
+    """Whether λ multiplies only a part of the energy (:func:`tacthmc.temper_likelihood`)."""
     num_chains: int | None = None
-    """How many chains it is for, where a number in it differs from chain to chain."""
+    """The number of chains, where a number in the potential differs from chain to chain."""
     remembers: bool = False
-    """Whether the noise of the energy depends on the batches that a chain has seen before."""
+    """Whether the noise of the energy depends on the earlier batches of the chain."""
     independent_batches: bool = False
     """Whether force and energy come from one batch, and batches are independent of each other."""
 
@@ -65,8 +65,8 @@ class Potential(eqx.Module):
     """An energy U(θ), estimated from a batch. Gradients come from JAX.
 
     A potential of your own needs ``estimate``. Add ``full`` if the energy of all data can be
-    computed (``keep="all"`` needs it), and ``batches`` if there are mini-batches. Everything
-    else has a default.
+    computed (``Keep(temperatures="all")`` needs it), and ``batches`` if there are mini-batches.
+    Everything else has a default.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> from tacthmc.potentials import Energy, Potential
@@ -96,14 +96,14 @@ class Potential(eqx.Module):
 
         Args:
             position: θ.
-            batch: what ``batches`` made.
+            batch: a batch, as ``batches`` makes it.
             model: the model state before the batch; None is the first one.
-            correction: the covariance term of a step of ξ
+            correction: the covariance term of a step that moves ξ
                 (:mod:`tacthmc.potentials._batch_noise`). A potential may ignore it.
         """
 
     def full(self, position: Any) -> Energy:
-        """U(θ) of all data, without noise; a ValueError where there is no such energy."""
+        """U(θ) of all data, without noise. Raises a ValueError if there is no such energy."""
         raise ValueError(
             f"a {type(self).__name__} has no full-data energy: it does not define full(position)"
         )
@@ -115,15 +115,15 @@ class Potential(eqx.Module):
 
     @property
     def traits(self) -> Traits:
-        """What holds of this potential; by default it has an energy if it defines ``full``."""
+        """The properties of this potential. By default it has an energy if it defines ``full``."""
         return Traits(has_energy=type(self).full is not Potential.full)
 
     def init_model(self) -> Any:
-        """The model state that a chain starts with."""
+        """The initial model state of a chain."""
         return None
 
     def kept_model(self, model: Any) -> Any:
-        """The part of a model state that is stored with a draw."""
+        """The part of the model state that is stored with a draw."""
         return model
 
     def for_chain(self, number: Any) -> "Potential":
@@ -135,11 +135,11 @@ class Potential(eqx.Module):
         return self.full(position).total
 
     def value_and_grad(self, position: Any, batch: Batch) -> tuple[Scalar, Position]:
-        """Ũ(θ) and ∇Ũ(θ), with the first model state where there is one."""
+        """Ũ(θ) and ∇Ũ(θ), with the initial model state."""
         return jax.value_and_grad(lambda x: self.estimate(x, batch).total)(position)
 
     def batch(self, key: PRNGKey, position: Any, data: Any = None) -> Batch:
-        """One batch, for loops that carry no memory from batch to batch."""
+        """One batch, for loops that do not carry the memory of the batches along."""
         first, second = jax.random.split(key)
         batches = self.batches
         data = batches.init(first) if data is None else data
@@ -147,7 +147,7 @@ class Potential(eqx.Module):
 
 
 class FullPotential(Potential):
-    """A full-batch energy: no data to draw, no noise."""
+    """A full-batch energy, without data to draw and without noise."""
 
     function: Callable[[Any], Any]
 
@@ -158,7 +158,6 @@ class FullPotential(Potential):
         model: Any = None,
         correction: CovarianceTerm | None = None,
     ) -> Energy:
-        """U(θ) itself."""
         return self.full(position)._replace(model=model)
 
     def full(self, position: Any) -> Energy:
@@ -166,7 +165,7 @@ class FullPotential(Potential):
 
 
 class WrappedPotential(Potential):
-    """A potential around another one: ``estimate`` and ``full`` say what it makes of that one."""
+    """A potential around another one. Subclasses define ``estimate`` and ``full``."""
 
     inner: eqx.AbstractVar[Potential]
 
@@ -190,7 +189,7 @@ class WrappedPotential(Potential):
 
 
 class TemperedPotential(WrappedPotential):
-    """U/τ: the posterior at a temperature of its own."""
+    """U/τ: the posterior at temperature τ."""
 
     inner: Potential
     posterior_temperature: Number
@@ -202,7 +201,11 @@ class TemperedPotential(WrappedPotential):
         model: Any = None,
         correction: CovarianceTerm | None = None,
     ) -> Energy:
-        """Ũ/τ. Its covariance is 1/τ² of the inner one, of which the gradient has one factor."""
+        """Ũ/τ.
+
+        Its covariance term is that of Ũ over τ². Dividing the estimate supplies one of the two
+        factors, so the correction gets the other.
+        """
         if correction is not None:
             per_energy = self._over(self._over(correction.per_energy))
             start = self._over(correction.delta_lambda_start)
@@ -235,9 +238,9 @@ def potential(energy: Callable[[Any], Any]) -> FullPotential:
 
 
 def at_temperature(potential: Potential, posterior_temperature: Number) -> TemperedPotential:
-    """The posterior at a temperature τ of its own, exp(−U/τ): τ < 1 is a cold posterior.
+    """The posterior at temperature τ, exp(−U/τ); τ < 1 is a cold posterior.
 
-    This changes what is sampled. The temperature of ξ's excursions, T/λ(ξ), and the bath
+    This changes what is sampled. The temperature T/λ(ξ) of the tempering variable and the bath
     temperature T of the thermostats do not.
 
     >>> import jax.numpy as jnp
@@ -246,7 +249,7 @@ def at_temperature(potential: Potential, posterior_temperature: Number) -> Tempe
     2.0
     """
     checks.positive("posterior_temperature", posterior_temperature)
-    # An array, so that another temperature finds the same compiled program.
+    # An array, so that another temperature reuses the compiled program.
     return TemperedPotential(potential, jnp.asarray(posterior_temperature))
 
 
@@ -258,14 +261,14 @@ def innermost(potential: Potential) -> Potential:
 
 
 class Forces(NamedTuple):
-    """One batch's energy and gradient."""
+    """The energy and the gradient of one batch."""
 
     energy: Scalar
     """Ũ0 + Ũ1."""
     tempered: Scalar
-    """Ũ1, what ξ feels."""
+    """Ũ1, the energy that acts on ξ."""
     gradient: Position
-    """∇(Ũ0/λ + Ũ1); without λ that of Ũ0 + Ũ1."""
+    """∇(Ũ0/λ + Ũ1), or ∇(Ũ0 + Ũ1) without λ."""
     model: Any
     """The model state after the batch."""
 
@@ -285,7 +288,7 @@ def forces(
         position: θ.
         batch: as ``potential.batch(key, position)`` makes it.
         model: the model state before the batch; None is the first one.
-        lam: λ(ξ), of a step with a tempering variable; None where there is none.
+        lam: λ(ξ) in a step with a tempering variable, otherwise None.
         correction: the covariance term of such a step.
 
     >>> import jax.numpy as jnp, tacthmc
@@ -313,11 +316,11 @@ def forces(
 
 
 def scalar(value: Any, name: str) -> Scalar:
-    """What a user's function returned, if it is a floating-point scalar."""
+    """The return value of a user's function, checked to be a floating-point scalar."""
     value = jnp.asarray(value)
     if value.shape != ():
         raise ValueError(
-            f"{name} must return a scalar; got shape {value.shape} (sum over what is left)"
+            f"{name} must return a scalar; got shape {value.shape} (sum over the remaining axes)"
         )
     if not jnp.issubdtype(value.dtype, jnp.floating):
         raise TypeError(f"{name} must return a floating-point number; got dtype {value.dtype}")

@@ -1,4 +1,4 @@
-"""Where batches come from: what a chain remembers of its data, and how a batch is drawn."""
+"""How batches are drawn, and the memory that a chain carries from batch to batch."""
 
 from abc import abstractmethod
 from typing import Any, NamedTuple
@@ -14,15 +14,15 @@ from tacthmc.compiler._random import indices
 
 
 class Batches(eqx.Module):
-    """Draws the batches of one chain.
+    """The source of a chain's batches.
 
-    A chain carries a memory (``data``) from batch to batch. A key turns it into a selection,
-    which is small (indices, noise), and a selection into a batch.
+    A chain carries a memory (``data``) from batch to batch. ``select`` draws a selection, which is
+    small (indices, noise), and ``fetch`` turns a selection into a batch.
     """
 
     @abstractmethod
     def init(self, key: PRNGKey) -> Any:
-        """The memory that a chain starts with."""
+        """The initial memory of a chain."""
 
     @property
     @abstractmethod
@@ -33,17 +33,17 @@ class Batches(eqx.Module):
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         """The new memory, and the random part of one batch.
 
-        Only the shapes and dtypes of ``position`` may matter: selections are made for many
-        steps ahead.
+        It may depend on the shapes and dtypes of ``position`` only, because selections are made
+        many steps ahead.
         """
 
     @abstractmethod
     def fetch(self, selection: Any) -> Batch:
-        """The batch that a selection stands for."""
+        """The batch of a selection."""
 
 
 class NoBatches(Batches):
-    """The energy needs no data: every batch is empty."""
+    """Empty batches, for an energy without data."""
 
     def init(self, key: PRNGKey) -> tuple[()]:
         return ()
@@ -60,13 +60,13 @@ class NoBatches(Batches):
 
 
 class WithReplacement(eqx.Module):
-    """Each index is drawn independently: the noise that the theory of every sampler assumes."""
+    """Indices drawn independently, which gives the noise that the theory of samplers assumes."""
 
     num_data: int = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
 
     def init(self, key: PRNGKey) -> tuple[()]:
-        """No memory."""
+        """An empty memory."""
         return ()
 
     @property
@@ -75,12 +75,12 @@ class WithReplacement(eqx.Module):
         return ()
 
     def next(self, memory: tuple[()], key: PRNGKey) -> tuple[tuple[()], Int[Array, " n"]]:
-        """The next batch's indices."""
+        """The indices of the next batch."""
         return (), indices(key, self.batch_size, self.num_data)
 
 
 class EpochMemory(NamedTuple):
-    """This epoch's and the next one's order, and how far this one has come."""
+    """The orders of this epoch and the next, and the place in this one."""
 
     order: Any
     following: Any
@@ -88,12 +88,12 @@ class EpochMemory(NamedTuple):
 
 
 class Epochs(eqx.Module):
-    """Every example once per epoch, in an order shuffled anew each time.
+    """Every example once per epoch, in an order that is reshuffled each time.
 
-    A last partial batch is filled up from the next epoch. Successive batches of an epoch
-    are anticorrelated, which is not the independent noise that thermostats assume: where
-    mini-batch noise dominates, posterior variances come out too small (0.51 to 0.71 of the
-    truth was measured on a conjugate model).
+    A partial batch at the end is filled up from the next epoch. Successive batches of an epoch
+    are anticorrelated, while thermostats assume independent noise. Where mini-batch noise
+    dominates, posterior variances come out too small: 0.51 to 0.71 of the true values on a
+    conjugate model.
     """
 
     num_data: int = eqx.field(static=True)
@@ -107,11 +107,11 @@ class Epochs(eqx.Module):
 
     @property
     def axes(self) -> Any:
-        """Orders are each chain's own; the cursor is common, so that reshuffling stays a branch."""
+        """Each chain has its own order. The cursor is shared, so reshuffling stays a branch."""
         return EpochMemory(order=0, following=0, cursor=None)
 
     def next(self, memory: EpochMemory, key: PRNGKey) -> tuple[EpochMemory, Int[Array, " n"]]:
-        """The next batch's indices."""
+        """The indices of the next batch."""
         places = memory.cursor + jnp.arange(self.batch_size)
         wrapped = places >= self.num_data
         indices = jnp.where(
@@ -157,6 +157,6 @@ class ResidentBatches(Batches):
         return self.order.next(data, key)
 
     def fetch(self, selection: Any) -> Batch:
-        """The examples at those indices, spread over devices where a mesh says so."""
+        """The examples at those indices, spread over the devices of a mesh."""
         selection = spread_examples(selection)
         return spread_examples(jax.tree.map(lambda x: x[selection], self.examples))

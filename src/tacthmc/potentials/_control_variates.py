@@ -13,7 +13,7 @@ from tacthmc.potentials._batch_noise import CovarianceTerm
 
 
 class ControlVariatePotential(WrappedPotential):
-    """An estimate corrected by what the same batch says at a center where all is known."""
+    """An estimate corrected by that of the same batch at a center, where U and ∇U are known."""
 
     inner: Potential
     center: Position
@@ -22,7 +22,7 @@ class ControlVariatePotential(WrappedPotential):
 
     @property
     def traits(self) -> Traits:
-        """The noise that is left is not that of examples' own energies."""
+        """No covariance term: the remaining noise is not that of the energies of the examples."""
         return self.inner.traits._replace(independent_batches=False)
 
     def estimate(
@@ -32,7 +32,7 @@ class ControlVariatePotential(WrappedPotential):
         model: Any = None,
         correction: CovarianceTerm | None = None,
     ) -> Energy:
-        """Ũ with the control variate; the covariance term is not for its noise."""
+        """Ũ with the control variate. The covariance term does not apply to its noise."""
         estimate = self.inner.estimate(position, batch, model)
         value = estimate.total
         there, slope = self.inner.value_and_grad(self.center, batch)
@@ -58,15 +58,15 @@ def control_variates(potential: Potential, center: Any) -> ControlVariatePotenti
         \tilde U_{cv}(\theta) = \tilde U(\theta) - \tilde U(\hat\theta) + U(\hat\theta)
             - (\nabla\tilde U(\hat\theta) - \nabla U(\hat\theta))\cdot(\theta - \hat\theta)
 
-    Both stay unbiased and their noise vanishes as θ → θ̂. Costs a second gradient a step and
-    one pass over the data now. Any sampler takes the result.
+    Both stay unbiased, and their noise vanishes as θ → θ̂. The cost is a second gradient per step,
+    and one pass over the data at construction. Any sampler takes the result.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> data = jax.random.normal(jax.random.key(0), (1000,))
     >>> model = tacthmc.posterior(lambda m: 0.0 * m, lambda m, x: -0.5 * (x - m) ** 2, data, 10)
     >>> better = control_variates(model, jnp.mean(data))
     >>> levels = tacthmc.potentials.measure_noise(jax.random.key(1), better, jnp.array(0.3))
-    >>> levels.mean_force < 1e-5          # a quadratic energy: nothing is left
+    >>> levels.mean_force < 1e-5          # a quadratic energy: no noise is left
     True
     """
     if potential.traits.is_split:
@@ -76,7 +76,7 @@ def control_variates(potential: Potential, center: Any) -> ControlVariatePotenti
     if potential.traits.remembers:
         raise ValueError(
             "control_variates and loss_table do not go together: at the center a table of losses"
-            " made elsewhere adds noise instead of taking it off"
+            " made elsewhere adds noise instead of removing it"
         )
     center = checked(center)
     energy, gradient = _whole(potential, center)

@@ -1,36 +1,40 @@
-r"""Tempering a part of the energy: U = U0 + U1, and λ on U1 alone.
+r"""Tempering a part of the energy: U = U0 + U1, and λ multiplies U1 only.
 
-In D dimensions ξ is dragged by the fluctuations of what λ multiplies. Where that is only a part
-of the energy, only that part's fluctuations are felt, and the rest of the posterior stays as it
-is at every temperature:
+In D dimensions the fluctuations of the tempered energy drag ξ. Where λ multiplies only a part of
+the energy, only the fluctuations of that part act on ξ, and the rest of the posterior is the same
+at every temperature:
 
 .. math:: \pi(\theta \mid \xi) \propto \exp(-U_0(\theta) - \lambda(\xi)\,U_1(\theta)).
 
-**The dynamics.** The extended Hamiltonian has U0 + λU1 for λU. The force on θ is
-−∇(U0 + λU1) = −λg with g = ∇(U0/λ + U1), and that on ξ is −λ′U1: all else (thermostats,
-biases, which learn ⟨U1 | ξ⟩, Algorithm 1 or the splitting) is as it was with (U1, g) for (U, ∇U).
+**The dynamics.** The extended Hamiltonian has U0 + λU1 in place of λU. The force on θ is
+−∇(U0 + λU1) = −λg with g = ∇(U0/λ + U1), and the force on ξ is −λ′U1. Everything else
+(thermostats, biases, which learn ⟨U1 | ξ⟩, Algorithm 1 and the splitting) is unchanged, with
+(U1, g) in place of (U, ∇U).
 
-**Invariant density.** That of :func:`tacthmc.tact` with U0 + λU1 for λU, so that on the plateau,
-where λ = 1, θ follows exp(−U) whatever the bias is.
+**Invariant density.** It is that of :func:`tacthmc.tact` with U0 + λU1 in place of λU. On the
+plateau, where λ = 1, θ follows exp(−U) for any bias.
 
-**Temperature-scaled coordinates** (:mod:`tacthmc.dynamics._coordinates`): with θ = μ + (φ − μ)/√λ the Hamiltonian in (φ, ξ) is
-U0 + λU1 + D/2·log λ. ∂θ/∂φ = 1/√λ gives the force −√λ·g on φ. ∂θ/∂ξ = −λ′(θ − μ)/(2λ) gives
-that on ξ,
+**Temperature-scaled coordinates** (:mod:`tacthmc.dynamics._coordinates`): with θ = μ + (φ − μ)/√λ
+the Hamiltonian in (φ, ξ) is U0 + λU1 + D/2·log λ. ∂θ/∂φ = 1/√λ gives the force −√λ·g on φ. ∂θ/∂ξ =
+−λ′(θ − μ)/(2λ) gives the force on ξ,
 
 .. math:: -\lambda'\Big(U_1 - \tfrac12\,g\cdot(\theta - \mu) + \frac{D}{2\lambda}\Big),
 
-the same as before with (U1, g). By the virial theorem, ⟨λg·(θ − μ)⟩ = D, its mean still is that of
-−λ′U1. But only what widens as 1/√λ is calm, so it is for likelihoods that outweigh the prior.
+which is the earlier one with (U1, g). By the virial theorem, ⟨λg·(θ − μ)⟩ = D, its mean is still
+that of −λ′U1. But its fluctuations are small only where θ widens as 1/√λ. These coordinates are
+therefore for likelihoods that outweigh the prior.
 
-**Weights** (``keep="all"``): U0 cancels, so that draws of all temperatures are weighed by U1.
+**Weights** (``Keep(temperatures="all")``): U0 cancels, so the weights of draws at all temperatures
+depend on U1 only.
 
 **Assumptions** beside those of :func:`tacthmc.tact`: exp(−U0 − λU1) is normalizable down to the
-hottest λ; for a likelihood that needs a proper prior. The thermostats' friction λ²z is against
-noise that is λ times that of ∇U1: ∇U0 has to be exact. That holds for a likelihood, whose U0 is the
-prior. For a block on mini-batches it does not: there the other coordinates get hotter than they
-should be while λ < 1, and have to cool down on the plateau.
+smallest λ, which for a likelihood requires a proper prior. The friction λ²z of the thermostats
+balances noise that is λ times that of ∇U1, so ∇U0 has to be exact. That holds for
+:func:`tacthmc.temper_likelihood`, whose U0 is the prior. It does not hold for
+:func:`tacthmc.temper_block` on mini-batches: there the other coordinates get too hot while λ < 1
+and have to cool down on the plateau.
 
-Samplers without a tempering variable see U as it is.
+Samplers without a tempering variable use U itself.
 """
 
 from typing import Any
@@ -66,7 +70,7 @@ class LikelihoodPotential(WrappedPotential):
         model: Any = None,
         correction: CovarianceTerm | None = None,
     ) -> Energy:
-        """The prior's energy, and all that the batch says; ξ does not feel the prior."""
+        """U0 from the prior and Ũ1 from the batch; the prior does not act on ξ."""
         if correction is not None:
             correction = correction._replace(prior=False)
         return self._split(position, self.inner.estimate(position, batch, model, correction))
@@ -90,7 +94,7 @@ class BlockPotential(WrappedPotential):
 
     @property
     def traits(self) -> Traits:
-        """The noise of U0 is there as well, and a block is for nearly full batches."""
+        """No covariance term: U0 has noise too, and a block is for nearly full batches."""
         return self.inner.traits._replace(is_split=True, independent_batches=False)
 
     def estimate(
@@ -100,13 +104,12 @@ class BlockPotential(WrappedPotential):
         model: Any = None,
         correction: CovarianceTerm | None = None,
     ) -> Energy:
-        """Both on the same batch, so that their difference has the block's share of its noise only."""
+        """Both energies use the same batch, so their difference has only the noise of the block."""
         whole = self.inner.estimate(position, batch, model)
         fixed = self.inner.estimate(self._at_reference(position), batch, model).total
         return Energy(fixed, whole.total - fixed, whole.model)
 
     def full(self, position: Any) -> Energy:
-        """U(θ_rest, b), and what the block adds to it."""
         fixed = self.inner.energy(self._at_reference(position))
         return Energy(fixed, self.inner.energy(position) - fixed)
 
@@ -129,18 +132,19 @@ class BlockPotential(WrappedPotential):
 
 
 def temper_likelihood(potential: Potential) -> LikelihoodPotential:
-    r"""Temper the likelihood alone: ξ goes from the posterior towards the prior.
+    r"""Temper the likelihood alone: ξ moves from the posterior toward the prior.
 
     .. math::
         \pi(\theta \mid \xi) \propto p(\theta)\,\Big(\prod_i p(x_i \mid \theta)\Big)^{\lambda(\xi)}
 
-    The argument and the assumptions are in :mod:`tacthmc.potentials._energy_terms`. It costs nothing. Only λ → 0 gives
-    the prior itself: at temperature 9 the data still count a ninth.
+    The derivation and the assumptions are in :mod:`tacthmc.potentials._energy_terms`. There is no
+    extra cost. Only λ → 0 gives the prior itself: at temperature 9 the data still count a ninth.
 
     Args:
-        potential: a :func:`tacthmc.posterior` or :func:`tacthmc.streamed` one, as it is or inside
-            :func:`tacthmc.potentials.loss_table`, :func:`tacthmc.potentials.control_variates`,
-            :func:`tacthmc.potentials.label_noise` or :func:`tacthmc.noisy`. (:func:`tacthmc.potentials.subset` and
+        potential: a potential from :func:`tacthmc.posterior` or :func:`tacthmc.streamed`,
+            optionally inside :func:`tacthmc.potentials.loss_table`,
+            :func:`tacthmc.potentials.control_variates`, :func:`tacthmc.potentials.label_noise` or
+            :func:`tacthmc.noisy`. (:func:`tacthmc.potentials.subset` and
             :func:`tacthmc.at_temperature` go outside.)
 
     >>> import jax, jax.numpy as jnp, tacthmc
@@ -158,35 +162,35 @@ def temper_likelihood(potential: Potential) -> LikelihoodPotential:
     if not isinstance(inner, DataPotential):
         raise TypeError(
             "temper_likelihood needs a prior and a likelihood of data: a tacthmc.posterior or"
-            " tacthmc.streamed, as it is or inside noisy, control_variates, label_noise or"
+            " tacthmc.streamed, by itself or inside noisy, control_variates, label_noise or"
             " loss_table (subset and at_temperature go outside: subset(temper_likelihood(…), …));"
-            f" got a"
-            f" {type(inner).__name__}"
+            f" got a {type(inner).__name__}"
         )
     return LikelihoodPotential(potential)
 
 
 def temper_block(potential: Potential, block: Any, reference: Any) -> BlockPotential:
-    r"""Temper what a block of the position determines, and nothing else.
+    r"""Temper the energy that a block of the position determines, and nothing else.
 
     With θ = (θ_rest, θ_block) and fixed values b for the block,
 
     .. math::
         U_0(\theta) = U(\theta_{rest}, b), \qquad U_1(\theta) = U(\theta) - U(\theta_{rest}, b),
 
-    so that ξ feels what the block does to the energy: its fluctuations are of the order of the
-    block's dimension. As λ falls the block is let loose, and the others go over to where they would
-    be with the block at b. The argument and the assumptions are in :mod:`tacthmc.potentials._energy_terms`; a step
-    costs two gradients, on the same batch.
+    The energy that acts on ξ is the effect of the block. Its fluctuations are of the order of the
+    dimension of the block. As λ falls, the block moves more freely, and the other coordinates
+    approach their law with the block at b. The derivation and the assumptions are in
+    :mod:`tacthmc.potentials._energy_terms`. A step costs two gradients, on the same batch.
 
     Args:
-        potential: any that is not tempered in part already.
-        block: a filter as in :func:`tacthmc.potentials.subset`: a function of a leaf, or a pytree prefix of
-            booleans.
-        reference: b, a typical value of the block: a position (of which the block's leaves
-            count), or a number for all of them. Far off, U1 would be large and strongly coupled
-            to the rest; a mode, or the start of a chain, is near enough. Wherever exp(−λU) is
-            normalizable and U bounded from below, exp(−U0 − λU1) is too.
+        potential: a potential that is not tempered in part already.
+        block: a filter as in :func:`tacthmc.potentials.subset`: a function of a leaf, or a pytree
+            prefix of booleans.
+        reference: b, a typical value of the block: a position (only the leaves of the block are
+            used), or a number for all of its leaves. Far from typical values U1 would be large and
+            strongly coupled to the rest; a mode, or the start of a chain, is close enough. Wherever
+            exp(−λU) is normalizable and U is bounded from below, exp(−U0 − λU1) is normalizable
+            too.
 
     >>> import jax.numpy as jnp, tacthmc
     >>> u = tacthmc.potential(lambda p: 0.5 * jnp.sum(p["w"] ** 2) + 0.5 * jnp.sum(p["b"] ** 2))
@@ -197,11 +201,11 @@ def temper_block(potential: Potential, block: Any, reference: Any) -> BlockPoten
     """
     checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
     if potential.traits.is_split:
-        raise ValueError("the potential is tempered in part already: choose one of the ways")
+        raise ValueError("a part of the potential is tempered already: choose one of the two")
     if potential.traits.remembers:
         raise ValueError(
             "temper_block and loss_table do not go together: kept losses are the same at the"
-            " reference and cancel, so that they would take no noise off what ξ feels"
+            " reference and cancel, so they would not reduce the noise of the energy that acts on ξ"
         )
     if isinstance(reference, (float, int)):
         reference = jnp.asarray(reference, float)

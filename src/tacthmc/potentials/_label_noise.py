@@ -1,16 +1,16 @@
-r"""Labels that change while a chain runs: robustness against wrong ones.
+r"""Labels that change while a chain runs, for studies of robustness against wrong labels.
 
-The paper permutes a share of the training labels at random at the beginning of each epoch; the
-authors' code puts random labels in the place of a share of each batch's. Both are here, inside
-the compiled loop. What is then sampled is no posterior of one data set: on average over the
-noise the energy is that of labels mixed with the classes' frequencies,
+The paper permutes a share of the training labels at random at the beginning of each epoch. The
+authors' code replaces a share of the labels in each batch by random ones. Both are available here,
+inside the compiled loop. The result is not the posterior of one data set: averaged over the noise,
+the energy is that of labels mixed with the frequencies of the classes,
 
 .. math::
     E[\tilde U(\theta)] = -\log p(\theta) - \sum_i \Big[
         (1 - s)\log p(y_i \mid x_i, \theta) + s \sum_c \pi_c \log p(c \mid x_i, \theta)\Big]
 
-(s the share, π_c the frequency of class c, up to 1/(sN); uniform for the authors' variant), and
-the changing labels are noise in the gradient beside the batches'.
+with s the share and π_c the frequency of class c, up to 1/(sN) (uniform in the authors' variant).
+The changing labels add to the noise of the gradient.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,31 +31,30 @@ from tacthmc.potentials._batch_noise import CovarianceTerm
 from tacthmc.potentials._batches import Batches, Epochs, ResidentBatches
 from tacthmc.potentials._posterior import Posterior
 
-# Whose relatives of a step's key are whose: the batch takes the key itself.
-_FAMILY = 16
+# The number that separates the keys for labels from the key of the batch itself.
+_KEY_FAMILY = 16
 
 
 def second(data: Any) -> Any:
-    """Where (inputs, labels) have their labels."""
+    """The labels of (inputs, labels)."""
     return data[1]
 
 
 class NoisyLabels(WrappedPotential):
-    """A posterior of examples with labels, some of which are wrong for a while."""
+    """A posterior of examples with labels, some of which are wrong at any time."""
 
     inner: eqx.AbstractVar[Potential]
     count: eqx.AbstractVar[Int[Array, "*chains"]]
-    """How many labels are wrong; with an axis of chains where they differ in it."""
+    """How many labels are wrong: one number, or one for each chain."""
     where: eqx.AbstractVar[Callable[[Any], Any]]
 
     @property
     def traits(self) -> Traits:
-        """Labels change all the time: no data set has the energy that is sampled."""
+        """There is no full-data energy, because the labels change all the time."""
         traits = self.inner.traits._replace(has_energy=False)
         return traits._replace(num_chains=self.count.shape[0]) if self.count.ndim else traits
 
     def for_chain(self, number: Any) -> Potential:
-        """With that chain's number of wrong labels."""
         own = super().for_chain(number)
         return eqx.tree_at(lambda p: p.count, own, self.count[number]) if self.count.ndim else own
 
@@ -66,7 +65,6 @@ class NoisyLabels(WrappedPotential):
         model: Any = None,
         correction: CovarianceTerm | None = None,
     ) -> Energy:
-        """The inner estimate, of a batch whose labels are those of this step."""
         return self.inner.estimate(position, batch, model, correction)
 
     def full(self, position: Any) -> Energy:
@@ -79,14 +77,14 @@ class NoisyLabels(WrappedPotential):
 def _number_wrong(count: Int[Array, "*chains"], like: Array) -> Array:
     if count.ndim:
         raise ValueError(
-            "this potential has a share of wrong labels for each chain: take that of one,"
+            "this potential has a share of wrong labels for each chain: take that of one chain,"
             " potential.for_chain(number)"
         )
     return count.astype(like.dtype)
 
 
 class EpochLabels(NamedTuple):
-    """The inner memory, this epoch's labels, and how many examples it has seen."""
+    """The inner memory, the labels of this epoch, and how many examples it has used."""
 
     inner: Any
     labels: Any
@@ -94,7 +92,7 @@ class EpochLabels(NamedTuple):
 
 
 class PermutedLabels(NoisyLabels):
-    """A share of all labels permuted at random, anew in each epoch; :func:`label_noise`."""
+    """A share of all labels permuted at random at the start of each epoch; :func:`label_noise`."""
 
     inner: Potential
     count: Int[Array, "*chains"]
@@ -115,20 +113,20 @@ class PermutedLabelBatches(Batches):
     where: Callable[[Any], Any] = eqx.field(static=True)
 
     def init(self, key: PRNGKey) -> EpochLabels:
-        """The order's memory, and the first epoch's labels."""
+        """The memory of the order, and the labels of the first epoch."""
         cursor = jnp.zeros((), int)
         return EpochLabels(self.inner.init(key), self._permuted(key), cursor)
 
     @property
     def axes(self) -> EpochLabels:
-        """Labels are each chain's own; the cursor is common, so that permuting stays a branch."""
+        """Each chain has its own labels. The cursor is shared, so that permuting stays a branch."""
         return EpochLabels(self.inner.axes, 0, None)
 
     def select(self, data: EpochLabels, key: PRNGKey, position: Any) -> tuple[EpochLabels, Any]:
-        """The next indices with this epoch's labels.
+        """The next indices, with the labels of this epoch.
 
-        An epoch with replacement is ⌈N/n⌉ steps. One without is the order's; a batch that
-        reaches into the next epoch has the labels of the one that it began in.
+        With replacement an epoch is ⌈N/n⌉ steps. Otherwise it is the epoch of the order; a batch
+        that reaches into the next epoch has the labels of the epoch in which it began.
         """
         inner, chosen = self.inner.select(data.inner, key, position)
         order = self.inner.order
@@ -146,19 +144,19 @@ class PermutedLabelBatches(Batches):
         return EpochLabels(inner, labels, cursor), (chosen, data.labels[chosen])
 
     def fetch(self, selection: Any) -> Batch:
-        """The examples with their labels of this epoch."""
+        """The examples, with the labels of this epoch."""
         chosen, labels = selection
         return eqx.tree_at(self.where, self.inner.fetch(chosen), spread_examples(labels))
 
     def _permuted(self, key: PRNGKey) -> Array:
-        """All labels, ``count`` of them permuted among themselves.
+        """All labels, of which ``count`` are permuted among themselves.
 
-        The number is traced, so that all shares are one program: a random order of the
-        examples, of which the first ``count`` are put into another random order.
+        The number is traced, so that all shares use one program: the first ``count`` examples of a
+        random order are put into another random order.
         """
         labels = self.where(self.inner.examples)
         total = labels.shape[0]
-        first, again = jax.random.split(derive_key(key, _FAMILY))
+        first, again = jax.random.split(derive_key(key, _KEY_FAMILY))
         order = jax.random.permutation(first, total)
         place = jnp.arange(total)
         stays = place >= _number_wrong(self.count, place)
@@ -169,7 +167,7 @@ class PermutedLabelBatches(Batches):
 
 
 class RandomLabels(NoisyLabels):
-    """A share of each batch's labels replaced by random ones; :func:`label_noise`."""
+    """A share of the labels of each batch replaced by random ones; :func:`label_noise`."""
 
     inner: Potential
     count: Int[Array, "*chains"]
@@ -201,15 +199,14 @@ class RandomLabelBatches(Batches):
         return self.inner.axes
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
-        """The inner selection, which of its examples have random labels, and which ones."""
+        """The inner selection, which of its examples have random labels, and those labels."""
         data, chosen = self.inner.select(data, key, position)
-        place, label = jax.random.split(derive_key(key, _FAMILY))
+        place, label = jax.random.split(derive_key(key, _KEY_FAMILY))
         order = jax.random.permutation(place, self.batch_size)
         wrong = order < _number_wrong(self.count, order)
         return data, (chosen, wrong, indices(label, self.batch_size, self.classes))
 
     def fetch(self, selection: Any) -> Batch:
-        """The batch with those labels."""
         chosen, wrong, others = selection
         batch = self.inner.fetch(chosen)
         labels = self.where(batch)
@@ -225,23 +222,23 @@ def label_noise(
     labels: Callable[[Any], Any] = second,
     classes: int | None = None,
 ) -> NoisyLabels:
-    """Let a share of the training labels be wrong, other ones all the time.
+    """Make a changing share of the training labels wrong.
 
     Args:
         potential: a posterior of examples with labels, from :func:`tacthmc.posterior`.
-        share: of the labels, 0 to 1: round(share·N) of them, or round(share·n) of a batch's. A
-            list has one for each chain, all in one compiled program.
-        kind: "permutation", the paper's: at the beginning of each epoch so many labels, chosen
-            at random, change places at random (some meet their own again); the labels last for
-            the epoch. "random per batch", as in the authors' code: so many labels of each batch
-            are replaced by labels that are uniform over the classes.
+        share: the share of wrong labels, 0 to 1: round(share·N) of all labels, or round(share·n)
+            of those of a batch. A list has one share for each chain, all in one compiled program.
+        kind: "permutation", as in the paper: at the beginning of each epoch this many labels,
+            chosen at random, are permuted at random (some may stay in place), and keep their places
+            for the epoch. "random per batch", as in the authors' code: this many labels of each
+            batch are replaced by labels that are uniform over the classes.
         labels: which leaf of the data has the labels; by default the second of (inputs, labels).
-        classes: how many there are, for "random per batch"; by default one more than the
+        classes: the number of classes, for "random per batch"; by default one more than the
             largest label.
 
-    Each chain has its own wrong labels, from the run's key. Batches are those that the potential
-    draws without label noise under the same key. There is no full-data energy
-    (``keep="all"`` is refused): ``potential.inner.energy`` is that of the right labels.
+    Each chain has its own wrong labels, drawn from the key of the run. Batches are the same as
+    without label noise under the same key. There is no full-data energy, so
+    ``Keep(temperatures="all")`` is refused; ``potential.inner.energy`` is that of the right labels.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> data = (jnp.zeros((6, 2)), jnp.arange(6))
@@ -276,7 +273,7 @@ def _check_share(share: Any) -> None:
 
 
 def _rounded(share: Any, total: int) -> Int[Array, "*chains"]:
-    # An array, so that another share finds the same compiled program.
+    # An array, so that another share reuses the compiled program.
     return jnp.asarray(np.rint(np.asarray(share, float) * total), jnp.int32)
 
 

@@ -1,28 +1,28 @@
-r"""An energy control variate: each example's last log likelihood, kept.
+r"""An energy control variate: a table of the last log likelihood of each example.
 
-ξ feels the energy, and a mini-batch's energy has the noise of which examples are in it, however
-little θ has moved. With k_i the log likelihood of example i when it was last in a batch,
+The energy of a mini-batch acts on ξ, and it depends on which examples are in the batch, even if θ
+has hardly moved. With k_i the log likelihood of example i when it was last in a batch,
 
 .. math::
     \tilde U(\theta) = -\log p(\theta) - \sum_{i=1}^N k_i
         - \frac Nn \sum_{j=1}^n \big(\log p(x_{i_j}\mid\theta) - k_{i_j}\big),
 
-after which the batch's k's are what has just been computed. The gradient is that of the ordinary
-estimate, so θ moves as before under the same ξ; only what ξ feels has less noise, by as much as the
-k's are still up to date.
+and afterward the k's of the batch are set to the values just computed. The gradient is that of the
+ordinary estimate, so θ moves as before for the same ξ. Only the energy that acts on ξ has less
+noise, depending on how up to date the k's are.
 
-**Unbiased**, E[Ũ(θ) | past] = U(θ), for whatever k's, since they are made of earlier batches
-alone and each batch is drawn independently of those: by ``batches="replacement"``. In an epoch the
-batch to come is one of those not seen yet, whose k's are the oldest, and the estimate is biased by
-what has changed in them: epochs are refused. Errors of successive steps stay uncorrelated; their
-variance changes along the chain, which a thermostat of ξ's has to follow.
+**Unbiased**, E[Ũ(θ) | past] = U(θ), for any k's, because they depend on earlier batches only and
+each batch is drawn independently of those (``batches="replacement"``). In an epoch the next batch
+consists of examples not yet seen, whose k's are the oldest, and the changes in these bias the
+estimate. Epochs are therefore refused. Errors of successive steps stay uncorrelated. Their variance
+changes along the chain, and the thermostat of ξ has to follow it.
 
-**At the start** nothing is kept. An example that was never seen counts with the mean of the batch
-before (k_i may be anything known before the batch), in the first step with zero: the ordinary
-estimate. After a few N/n steps all have been seen.
+**At the start** the table is empty. An example that was never seen counts with the mean of the
+previous batch (k_i may be anything known before the batch). In the first step it counts with zero,
+which is the ordinary estimate. After a few N/n steps all examples have been seen.
 
-**The sum** Σ k_i is kept up with by adding what changes, each example once however often it is in
-the batch, with the rounding error of every addition carried along: it does not drift.
+**The sum** Σ k_i is updated by adding the changes, each example once even if the batch contains it
+several times. The rounding error of every addition is carried along, so the sum does not drift.
 """
 
 from typing import Any, NamedTuple
@@ -39,28 +39,31 @@ from tacthmc.potentials._posterior import Posterior
 
 
 class Losses(NamedTuple):
-    """What a chain keeps: k_i (infinite where never seen), and their sum in two numbers."""
+    """The table of a chain: k_i (infinite if never seen), and their sum in two numbers."""
 
     last: Float[Array, " n"]
+    """k_i."""
     total: Scalar
+    """Σ k_i over the examples seen, rounded."""
     lost: Scalar
-    """What rounding took off ``total``."""
+    """The rounding error of ``total``, to be added."""
     unseen: Int[Array, ""]
+    """The number of examples never seen."""
     mean: Scalar
-    """Of the batch before, for those never seen."""
+    """The mean of the previous batch, for examples never seen."""
     inner: Any
-    """The model's own state, where it has one."""
+    """The state of the model itself, if it has one."""
 
 
-class Drawn(NamedTuple):
-    """A batch with its examples' numbers."""
+class NumberedBatch(NamedTuple):
+    """A batch with the indices of its examples."""
 
     indices: Int[Array, " n"]
     examples: Any
 
 
 class NumberedBatches(Batches):
-    """The inner batches, with the examples' numbers."""
+    """The inner batches, with the indices of their examples."""
 
     inner: Batches
 
@@ -74,18 +77,18 @@ class NumberedBatches(Batches):
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
         return self.inner.select(data, key, position)
 
-    def fetch(self, selection: Any) -> Drawn:
-        return Drawn(selection, self.inner.fetch(selection))
+    def fetch(self, selection: Any) -> NumberedBatch:
+        return NumberedBatch(selection, self.inner.fetch(selection))
 
 
 class LossTablePotential(WrappedPotential):
-    """A posterior whose energy is corrected by kept log likelihoods."""
+    """A posterior whose energy is corrected by a table of log likelihoods."""
 
     inner: Potential
 
     @property
     def posterior(self) -> Posterior:
-        """The one inside."""
+        """The posterior inside."""
         assert isinstance(self.inner, Posterior)
         return self.inner
 
@@ -102,7 +105,7 @@ class LossTablePotential(WrappedPotential):
         return self.inner.full(position)
 
     def init_model(self) -> Losses:
-        """Nothing seen."""
+        """An empty table."""
         zero = jnp.zeros(())
         return Losses(
             last=jnp.full(self.posterior.num_data, jnp.inf, zero.dtype),
@@ -114,7 +117,7 @@ class LossTablePotential(WrappedPotential):
         )
 
     def kept_model(self, model: Any) -> Any:
-        """Without the table, which is as long as the data."""
+        """The inner state, without the table, which is as long as the data."""
         return self.inner.kept_model(model.inner)
 
     def estimate(
@@ -124,8 +127,8 @@ class LossTablePotential(WrappedPotential):
         model: Any = None,
         correction: CovarianceTerm | None = None,
     ) -> Energy:
-        """Ũ with the table, and the table after the batch."""
-        if not isinstance(batch, Drawn):
+        """Ũ by the table, and the table after the batch."""
+        if not isinstance(batch, NumberedBatch):
             raise TypeError(
                 "a posterior with a table of losses has to know which examples a batch has: make"
                 f" batches with potential.batch(key, position); got a {type(batch).__name__}"
@@ -154,15 +157,16 @@ class LossTablePotential(WrappedPotential):
         return Energy.all_tempered(-prior - whole.astype(prior.dtype), after)
 
 
-def _updated(model: Losses, batch: Drawn, values: Array, inner: Any) -> Losses:
+def _updated(model: Losses, batch: NumberedBatch, values: Array, inner: Any) -> Losses:
     kept = model.last[batch.indices]
     seen = jnp.isfinite(kept)
-    # Of an example that is there several times one counts: the one whose number is found again
-    # where all have written theirs. (Sorting, to find them, takes longer than all else here.)
+    # An example that occurs several times in the batch counts once. All its places write their
+    # number to one slot of a table; the place that reads back its own number counts. (Sorting the
+    # indices instead would take longer than everything else here.)
     numbers = jnp.arange(len(values)).astype(kept.dtype)
     marked = model.last.at[batch.indices].set(numbers)
     once = marked[batch.indices] == numbers
-    # A place past the end is none.
+    # Writes to a place past the end are dropped.
     places = jnp.where(once, batch.indices, len(model.last))
     new = jnp.sum(jnp.where(once, values - jnp.where(seen, kept, 0), 0)) + model.lost
     total = model.total + new
@@ -178,17 +182,18 @@ def _updated(model: Losses, batch: Drawn, values: Array, inner: Any) -> Losses:
 
 
 def loss_table(potential: Potential) -> LossTablePotential:
-    """Take most of the mini-batch noise off the energy that ξ feels.
+    """Remove most of the mini-batch noise from the energy that acts on ξ.
 
-    Every chain keeps each example's last log likelihood, N numbers, and the estimate adds to their
-    sum what the batch says has changed (:mod:`tacthmc.potentials._loss_table` has the equation, and why it is
-    unbiased). Forces are what they were. A step reads and writes n places of the table: nothing
-    beside a network's gradient, as much again as a small regression's. The more often an example
-    is seen against how fast its loss changes, the more it gives: a small step size, a large n/N.
-    With a model of a state (batch norm) or dropout what is kept is noisy itself.
+    Every chain keeps the last log likelihood of each example, N numbers. The estimate is their sum
+    plus the changes that the batch shows (:mod:`tacthmc.potentials._loss_table` has the equation,
+    and why it is unbiased). Forces are unchanged. A step reads and writes n places of the table:
+    negligible beside the gradient of a network, but as much again as that of a small regression.
+    The gain is large where examples are seen often compared with how fast their losses change: with
+    a small step size and a large n/N. With a model state (batch norm) or dropout the values in the
+    table are noisy themselves.
 
-    :func:`tacthmc.temper_likelihood` goes around it. ``run.model_states`` has no tables: they
-    go on with the chains only (and are in a stored run's checkpoints).
+    :func:`tacthmc.temper_likelihood` goes around it. ``run.model_states`` does not include the
+    tables. They are part of the chains, and of the checkpoints of a stored run.
 
     Args:
         potential: a :func:`tacthmc.posterior` with ``batches="replacement"``.
@@ -201,18 +206,18 @@ def loss_table(potential: Potential) -> LossTablePotential:
     >>> for key in jax.random.split(jax.random.key(1), 100):
     ...     energy = table.estimate(here, table.batch(key, here), losses)
     ...     losses = energy.model
-    >>> bool(abs(energy.total - model.energy(here)) < 0.01)        # all seen, and nothing has changed
+    >>> bool(abs(energy.total - model.energy(here)) < 0.01)   # all seen, at an unchanged position
     True
     """
     if not isinstance(potential, Posterior):
         raise TypeError(
-            "loss_table needs a tacthmc.posterior itself, whose examples it knows by number (what"
-            " wraps one goes around it: temper_likelihood(loss_table(…)), subset(loss_table(…), …));"
+            "loss_table needs a tacthmc.posterior itself, whose examples have indices (put"
+            " wrappers around it: temper_likelihood(loss_table(…)), subset(loss_table(…), …));"
             f" got a {type(potential).__name__}"
         )
     if not isinstance(potential.order, WithReplacement):
         raise ValueError(
-            'loss_table needs batches="replacement": in an epoch the examples to come are those'
+            'loss_table needs batches="replacement": in an epoch the next examples are those'
             " seen longest ago, and the energy would be biased"
         )
     return LossTablePotential(potential)

@@ -1,4 +1,4 @@
-"""Noise that a sampler does not know of: added for study, or measured."""
+"""Noise that is unknown to the sampler: added for a study, or measured."""
 
 from typing import Any, NamedTuple
 
@@ -36,16 +36,19 @@ class NoisyPotential(WrappedPotential):
         model: Any = None,
         correction: CovarianceTerm | None = None,
     ) -> Energy:
-        """The inner estimate plus noise, which is that of U1: λ times it is in the force."""
+        """The inner estimate with noise on U1, so that the force has λ times the noise."""
         energy = self.inner.estimate(position, batch[0], model, correction)
         return energy._replace(tempered=self._disturbed(energy.tempered, position, batch))
 
     def full(self, position: Any) -> Energy:
-        """The inner energy, without noise."""
         return self.inner.full(position)
 
     def _disturbed(self, value: Scalar, position: Any, batch: Batch) -> Scalar:
-        """The force's noise n enters as n·(θ − θ*) at θ* = θ: no energy, but n in the gradient."""
+        """Ũ1 plus noise.
+
+        The noise n of the force enters as n·(θ − θ*) at θ* = θ, which adds nothing to the energy
+        and n to the gradient.
+        """
         _, theta, extra = batch
         floats = eqx.filter(position, eqx.is_inexact_array)
         if self.root is None:
@@ -63,7 +66,7 @@ class NoisyPotential(WrappedPotential):
 
 
 class NoisyBatches(Batches):
-    """The inner potential's batches, each with standard normals."""
+    """The batches of the inner potential, each with standard normals."""
 
     inner: Batches
 
@@ -75,15 +78,13 @@ class NoisyBatches(Batches):
         return self.inner.axes
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
-        """The inner selection and standard normals."""
-        # Hashed, since what is inside may be noisy itself and take relatives of its own.
+        # A key of its own for the inner potential, which may be noisy too and derive the same keys.
         data, selection = self.inner.select(data, jax.random.fold_in(key, 0), position)
         floats = eqx.filter(position, eqx.is_inexact_array)
         theta, extra = normals(derive_key(key, 8), floats, extra=1)
         return data, (selection, theta, extra[0])
 
     def fetch(self, selection: Any) -> Batch:
-        """The inner batch and the normals."""
         inner, theta, extra = selection
         return self.inner.fetch(inner), theta, extra
 
@@ -95,14 +96,15 @@ def noisy(
     *,
     covariance: Float[Array, "d d"] | None = None,
 ) -> NoisyPotential:
-    """Add Gaussian noise that the sampler does not know of (the paper's synthetic setting).
+    """Add Gaussian noise that is unknown to the sampler (the paper's synthetic setting).
 
     Args:
         potential: the potential to disturb.
-        force: the standard deviation of the force's noise: a number, or a pytree that matches
-            the position for one per tensor or coordinate.
-        energy: the standard deviation of the energy's noise, independent of the force's.
-        covariance: a D×D covariance of the force's noise instead of ``force``.
+        force: the standard deviation of the noise of the force: a number, or a pytree that matches
+            the position with a number per leaf or per coordinate.
+        energy: the standard deviation of the noise of the energy, which is independent of that of
+            the force.
+        covariance: a D×D covariance of the noise of the force, instead of ``force``.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> rough = noisy(tacthmc.potential(lambda x: x**2), force=3.0, energy=1.0)
@@ -127,19 +129,19 @@ def noisy(
             root = jnp.asarray(np.linalg.cholesky(matrix))
         except np.linalg.LinAlgError as error:
             raise ValueError("covariance must be symmetric and positive definite") from error
-    # Arrays, so that other levels of noise find the same compiled program.
+    # Arrays, so that other noise levels reuse the compiled program.
     return NoisyPotential(potential, jax.tree.map(jnp.asarray, force), jnp.asarray(energy), root)
 
 
 class NoiseLevels(NamedTuple):
-    """Variances of a potential's noise: of the energy, and of the force per coordinate."""
+    """Variances of the noise of a potential: of the energy, and of the force per coordinate."""
 
     energy: float
     force: Draws
 
     @property
     def mean_force(self) -> float:
-        """The force's variance averaged over coordinates (v_f of the scalar thermostat)."""
+        """The variance of the force averaged over coordinates (v_f of the scalar thermostat)."""
         leaves = jax.tree.leaves(self.force)
         return float(sum(np.sum(leaf) for leaf in leaves) / dimension(self.force))
 
@@ -157,9 +159,9 @@ def _estimates(potential: Potential, position: Position, keys: Array) -> tuple[A
 def measure_noise(
     key: PRNGKey, potential: Potential, position: Position, num_batches: int = 64
 ) -> NoiseLevels:
-    """Measure the variances v_U and v_f of a potential's noise at one position.
+    """Measure the variances v_U and v_f of the noise of a potential at one position.
 
-    Where a part of the energy is tempered alone, v_U is that part's.
+    Where only a part of the energy is tempered, v_U is the variance of that part.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> rough = tacthmc.noisy(tacthmc.potential(lambda x: x**2), force=3.0, energy=1.0)

@@ -1,11 +1,11 @@
-r"""Posteriors of data: a log prior and per-example log likelihoods, estimated from mini-batches.
+r"""Posteriors of data: a log prior and a log likelihood per example, estimated from mini-batches.
 
 U is always the full-data energy, U(θ) = −log p(θ) − Σ_i log p(x_i | θ). On a mini-batch of n
 out of N examples
 
 .. math:: \tilde U(\theta) = -\log p(\theta) - \frac{N}{n}\sum_{k=1}^n \log p(x_{i_k}\mid\theta)
 
-and this module is the one place where N/n stands.
+and this module is the only place that contains N/n.
 """
 
 from abc import abstractmethod
@@ -27,7 +27,7 @@ from tacthmc.potentials._batches import Batches, Epochs, ResidentBatches, WithRe
 
 
 class DataPotential(Potential):
-    """A log prior and log likelihoods of examples, wherever the examples come from."""
+    """A log prior and log likelihoods of examples from any source."""
 
     log_prior: eqx.AbstractVar[Callable[[Any], Any]]
     log_likelihood: eqx.AbstractVar[Callable[..., Any]]
@@ -37,7 +37,7 @@ class DataPotential(Potential):
     @property
     @abstractmethod
     def num_data(self) -> int:
-        """N."""
+        """The number of examples, N."""
 
     def init_model(self) -> Any:
         """The model state given by the user."""
@@ -50,7 +50,10 @@ class DataPotential(Potential):
     def log_likelihoods(
         self, likelihood: Callable[..., Any], position: Any, examples: Any, model: Any
     ) -> tuple[Array, Any]:
-        """log p(x | θ) of each example, by ``log_likelihood`` as it is here or was taken apart."""
+        """log p(x | θ) of each example, and the model state after them.
+
+        ``likelihood`` is ``log_likelihood``, possibly with its arrays replaced by traced ones.
+        """
         size = jax.tree.leaves(examples)[0].shape[0]
         if not self.batched:
             return jax.vmap(lambda x: scalar(likelihood(position, x), "log_likelihood"))(
@@ -87,7 +90,7 @@ class DataPotential(Potential):
             return jnp.sum(values) if correction is None else power_sums(values, whole)
 
         if model is None:
-            # Devices are given arrays; what a position has beside them is the same for all.
+            # Arrays are passed to the devices. Other leaves of a position are the same on each.
             arrays, rest = eqx.partition((position, self.log_likelihood), eqx.is_array)
 
             def each(batch: Any, arrays: Any) -> Array:
@@ -96,7 +99,7 @@ class DataPotential(Potential):
 
             found = sum_over_examples(each, added, batch, arrays)
         else:
-            # What a model's state learns of a batch, it learns of the whole.
+            # A model state is updated from the whole batch at once.
             likelihoods, model = self.log_likelihoods(self.log_likelihood, position, batch, model)
             found = added(likelihoods, likelihoods)
         scale = self.num_data / size
@@ -118,10 +121,10 @@ class Posterior(DataPotential):
 
     @property
     def traits(self) -> Traits:
-        """With a model state the likelihood depends on the batches seen: no full-data energy.
+        """Without a model state there is a full-data energy.
 
-        The covariance of force and energy counts where batches are independent, and have more
-        than one example to see a variance in.
+        With one, the likelihood depends on the batches that the model has seen. The covariance of
+        force and energy can be estimated from independent batches of more than one example.
         """
         independent = isinstance(self.order, WithReplacement) and self.batch_size > 1
         return Traits(has_energy=self.model_state is None, independent_batches=independent)
@@ -132,16 +135,15 @@ class Posterior(DataPotential):
 
     @property
     def num_data(self) -> int:
-        """N."""
         return self.order.num_data
 
     @property
     def batch_size(self) -> int:
-        """The n that is drawn; a batch passed by hand may have any size."""
+        """The size n of drawn batches; a batch passed by hand may have any size."""
         return self.order.batch_size
 
     def full(self, position: Any) -> Energy:
-        """U(θ) over all N examples, a batch at a time."""
+        """U(θ) over all N examples, computed batch by batch."""
         if not self.traits.has_energy:
             raise ValueError(
                 "a posterior with a model_state has no full-data energy: its likelihood depends"
@@ -179,7 +181,7 @@ def posterior(
 ) -> Posterior:
     """A posterior estimated from mini-batches of data that stay on the device.
 
-    For data that do not fit there, see :func:`tacthmc.streamed`.
+    For data that do not fit on the device, see :func:`tacthmc.streamed`.
 
     Args:
         log_prior: log p(θ), of the position.
@@ -190,10 +192,10 @@ def posterior(
             "epochs" visits every example once per reshuffled epoch (see
             :class:`tacthmc.potentials.Epochs` for what that costs).
         batched: whether ``log_likelihood`` takes a whole batch and returns one number per
-            example, for models that are written so.
-        model_state: what the model itself carries from batch to batch, such as batch norm's
-            running averages: any pytree of arrays. Then, with ``batched=True``,
-            ``log_likelihood(position, batch, model_state)`` returns the numbers and the new
+            example.
+        model_state: a state that the model carries from batch to batch, such as the running
+            averages of batch norm: any pytree of arrays. It requires ``batched=True``, and
+            ``log_likelihood(position, batch, model_state)`` then returns the numbers and the new
             state. Each chain carries its own, and ``run.model_states`` has that of each draw.
 
     >>> import jax.numpy as jnp
@@ -202,7 +204,7 @@ def posterior(
     >>> float(model.energy(jnp.array(0.0)))
     142.5
     >>> value, gradient = model.value_and_grad(jnp.array(0.0), data[:5])
-    >>> float(value), float(gradient)     # 10/5 times the batch's share
+    >>> float(value), float(gradient)     # 10/5 times the sum over the batch
     (30.0, -20.0)
     """
     check_functions(log_prior, log_likelihood, batched, model_state)
@@ -221,7 +223,7 @@ def posterior(
 
 
 def check_functions(log_prior: Any, log_likelihood: Any, batched: bool, model_state: Any) -> None:
-    """Refuse what is no function, and a model state where nothing could change it."""
+    """Require functions, and require ``batched`` where there is a model state."""
     for name, function in (("log_prior", log_prior), ("log_likelihood", log_likelihood)):
         if not callable(function):
             raise TypeError(f"{name} must be a function; got {function!r}")
@@ -236,7 +238,7 @@ def check_functions(log_prior: Any, log_likelihood: Any, batched: bool, model_st
 
 
 def make_order(batches: str, num_data: int, batch_size: int) -> WithReplacement | Epochs:
-    """How batches are drawn, if it can be done."""
+    """The order in which examples are drawn, checked."""
     checks.whole("batch_size", batch_size, 1)
     if batch_size > num_data:
         raise ValueError(f"batch_size is {batch_size}, but data has only {num_data} examples")
@@ -247,7 +249,7 @@ def make_order(batches: str, num_data: int, batch_size: int) -> WithReplacement 
 
 
 def common_length(data: Any) -> int:
-    """The number of examples, if the arrays agree on it."""
+    """The leading length that all arrays of the data share."""
     leaves = jax.tree.leaves(data)
     if not leaves:
         raise ValueError("data has no arrays; expected a pytree of arrays with N rows each")
@@ -269,7 +271,7 @@ def _check_finite(data: Any) -> None:
 
 
 def _like(new: Any, old: Any) -> Any:
-    """The new model state, if it has the old one's structure, shapes and dtypes."""
+    """The new model state, checked to have the structure, shapes and dtypes of the old one."""
     kinds = [
         [(jnp.shape(x), jnp.result_type(x)) for x in jax.tree.leaves(tree)] for tree in (new, old)
     ]

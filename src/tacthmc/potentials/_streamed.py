@@ -1,4 +1,4 @@
-"""Posteriors of data that do not fit on the device: batches come from a loader."""
+"""Posteriors of data that do not fit on the device, with batches from a loader."""
 
 from collections.abc import Callable, Iterable, Iterator
 from mmap import mmap
@@ -19,15 +19,15 @@ from tacthmc.potentials._posterior import DataPotential, check_functions, common
 
 
 class Source:
-    """A loader, compared by identity: one for all chains, or one made for each chain."""
+    """A loader, compared by identity: one for all chains, or one for each chain."""
 
     def __init__(self, loader: Any):
-        """``loader`` is an iterable of batches, or a function of the chain's number."""
+        """Wrap ``loader``, an iterable of batches or a function of the chain's number."""
         self.loader = loader
         self.per_chain = callable(loader) and not hasattr(loader, "__iter__")
 
     def open(self, chain: int) -> Any:
-        """The iterable of one chain (of all chains, where they share one)."""
+        """The iterable of one chain, or the shared one."""
         return self.loader(chain) if self.per_chain else self.loader
 
 
@@ -41,11 +41,10 @@ class StreamedPosterior(DataPotential):
     batched: bool = eqx.field(static=True)
     model_state: Any = None
     independent: bool = eqx.field(static=True, default=False)
-    """Whether batches are known to be drawn with replacement; most loaders go in epochs."""
+    """Whether batches are known to be drawn with replacement; most loaders go through epochs."""
 
     @property
     def traits(self) -> Traits:
-        """The data are never all at hand."""
         return Traits(has_energy=False, independent_batches=self.independent)
 
     @property
@@ -54,7 +53,6 @@ class StreamedPosterior(DataPotential):
 
     @property
     def num_data(self) -> int:
-        """N."""
         return self.size
 
     def full(self, position: Any) -> Energy:
@@ -64,7 +62,7 @@ class StreamedPosterior(DataPotential):
 
 
 class FedBatches(Batches):
-    """Batches that the driver feeds in: the loader remembers where it is."""
+    """Batches that the driver feeds in. The loader keeps its own place."""
 
     def init(self, key: PRNGKey) -> tuple[()]:
         return ()
@@ -74,7 +72,7 @@ class FedBatches(Batches):
         return ()
 
     def select(self, data: Any, key: PRNGKey, position: Any) -> tuple[Any, Any]:
-        """The batch that was fed in, which stands in the place of the memory."""
+        """The batch that was fed in. It takes the place of the memory."""
         if not jax.tree.leaves(data):
             raise ValueError(
                 "a streamed posterior draws no batches of its own: pass one, or use"
@@ -83,7 +81,7 @@ class FedBatches(Batches):
         return data, data
 
     def fetch(self, selection: Any) -> Batch:
-        """The same, spread over devices where a mesh says so."""
+        """The same batch, spread over the devices of a mesh."""
         return spread_examples(selection)
 
 
@@ -101,19 +99,19 @@ def streamed(
     Args:
         log_prior: log p(θ), of the position.
         log_likelihood: log p(x | θ) of ONE example, as for :func:`tacthmc.posterior`.
-        loader: any iterable of batches (pytrees of arrays that share a leading length, the
-            same for every batch), started again when it ends; a Grain pipeline, a list, a
-            PyTorch DataLoader. All chains then see the same batches: each chain alone is
-            right, but their errors are correlated. A function of the chain's number that
-            returns an iterable gives each chain batches of its own;
+        loader: any iterable of batches (pytrees of arrays that share a leading length, which is
+            the same for every batch), such as a Grain pipeline, a list or a PyTorch DataLoader. It
+            is started again when it ends. All chains then get the same batches: each chain by
+            itself is correct, but their errors are correlated. A function of the chain's number
+            that returns an iterable gives each chain its own batches;
             :class:`tacthmc.potentials.HostBatches` is one.
         num_data: N, the number of examples that the loader goes through.
         batched: as for :func:`tacthmc.posterior`.
         model_state: as for :func:`tacthmc.posterior`.
 
-    A stored run is resumed where the loader was: by ``get_state`` and ``set_state`` where its
-    iterator has them (Grain's has), otherwise by going through the batches already used, which
-    has to give the same ones again.
+    Resuming a stored run moves the loader to its place: by ``get_state`` and ``set_state`` if its
+    iterator has them (as Grain's does), otherwise by going through the batches already used, which
+    have to be the same again.
 
     >>> import jax, jax.numpy as jnp, numpy as np, tacthmc
     >>> data = np.random.default_rng(0).normal(1.0, 1.0, 100).astype(np.float32)
@@ -145,20 +143,21 @@ def streamed(
 
 
 class HostBatches:
-    """Batches of arrays that stay on the host (memory-mapped files, say), chain by chain.
+    """Batches for each chain from arrays that stay on the host, such as memory-mapped files.
 
-    The indices are those that :func:`tacthmc.posterior` draws under the same key, so that
+    The indices are those that :func:`tacthmc.posterior` draws with the same key, so
     ``sample(key, …)`` gives the same draws with either.
 
     >>> import jax, numpy as np, tacthmc
     >>> data = np.arange(10)
     >>> loader = HostBatches(data, 4, jax.random.key(0))
-    >>> batches = iter(loader(0))          # chain 0's
+    >>> batches = iter(loader(0))          # those of chain 0
     >>> next(batches).shape
     (4,)
     """
 
-    BLOCK = 256
+    BLOCK_STEPS = 256
+    """For how many steps indices are drawn at a time."""
 
     def __init__(
         self,
@@ -167,7 +166,7 @@ class HostBatches:
         key: PRNGKey,
         batches: Literal["replacement", "epochs"] = "replacement",
     ):
-        """``data`` is a pytree of array-likes that take an array of indices."""
+        """Draw from ``data``, a pytree of array-likes that take an array of indices."""
         num_data = common_length(data)
         self.data = data
         self.order = make_order(batches, num_data, batch_size)
@@ -175,7 +174,7 @@ class HostBatches:
         self.key_impl = str(jax.random.key_impl(key))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Memory-mapped files are kept as files, not as what is in them."""
+        """The state for a pickle, with the paths of memory-mapped files instead of their data."""
         return {**vars(self), "data": jax.tree.map(_as_file, self.data)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -188,12 +187,12 @@ class HostBatches:
         )
 
     def __call__(self, chain: int) -> "ChainBatches":
-        """The batches of one chain, without end."""
+        """The endless batches of one chain."""
         return ChainBatches(self, chain)
 
 
 class _File(NamedTuple):
-    """Where a memory-mapped array lies."""
+    """The place of a memory-mapped array on disk."""
 
     name: str
     dtype: Any
@@ -202,12 +201,12 @@ class _File(NamedTuple):
     order: Literal["C", "F"]
 
     def open(self) -> np.memmap:
-        """Map it again."""
+        """Map the file into memory."""
         return np.memmap(self.name, self.dtype, "r", self.offset, self.shape, self.order)
 
 
 def _as_file(leaf: Any) -> Any:
-    # Only an array that is a whole map: a view of one does not know where it begins.
+    # Only an array that is a whole map: a view does not know its offset in the file.
     if not isinstance(leaf, np.memmap) or not isinstance(leaf.base, mmap):
         return leaf
     order = "C" if leaf.flags.c_contiguous else "F"
@@ -215,7 +214,7 @@ def _as_file(leaf: Any) -> Any:
 
 
 class ChainBatches:
-    """One chain's batches of a :class:`HostBatches`."""
+    """The batches of one chain of a :class:`HostBatches`."""
 
     def __init__(self, whole: HostBatches, chain: int):
         self._whole = whole
@@ -235,7 +234,7 @@ class ChainBatches:
             self._memory,
             self._steps,
             jnp.asarray(self._begun),
-            self._whole.BLOCK,
+            self._whole.BLOCK_STEPS,
         )
         self._indices = np.asarray(indices)
 
@@ -247,11 +246,11 @@ class ChainBatches:
         return jax.tree.map(lambda x: np.asarray(x[chosen]), self._whole.data)
 
     def get_state(self) -> dict[str, int]:
-        """How many batches were taken."""
+        """How many batches have been taken."""
         return {"taken": self._taken}
 
     def set_state(self, state: dict[str, int]) -> None:
-        """Go on after so many batches; only the indices are made again, no data are read."""
+        """Skip to a later state. Only indices are drawn again; no data are read."""
         if state["taken"] < self._taken:
             raise ValueError(f"cannot go back from batch {self._taken} to {state['taken']}")
         self._taken = state["taken"]

@@ -1,4 +1,4 @@
-"""Sampling a subset of a pytree's leaves, the rest held fixed."""
+"""Sampling a subset of the leaves of a pytree, with the rest held fixed."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from tacthmc.potentials._batches import Batches
 
 
 class SubsetPotential(WrappedPotential):
-    """A potential of the sampled leaves alone, the others held where they are."""
+    """A potential of the sampled leaves alone, with the others held fixed."""
 
     inner: Potential
     rest: Any
 
     def whole(self, position: Position) -> Any:
-        """The full pytree, with the rest put back."""
+        """The full pytree: the sampled leaves joined with the fixed ones."""
         return eqx.combine(position, self.rest)
 
     @property
@@ -32,7 +32,6 @@ class SubsetPotential(WrappedPotential):
         model: Any = None,
         correction: CovarianceTerm | None = None,
     ) -> Energy:
-        """Ũ with the rest put back: its gradient is that of the sampled leaves."""
         return self.inner.estimate(self.whole(position), batch, model, correction)
 
     def full(self, position: Any) -> Energy:
@@ -60,15 +59,15 @@ class SubsetBatches(Batches):
 
 
 def subset(potential: Potential, position: Any, sampled: Any) -> tuple[SubsetPotential, Position]:
-    """Hold all but a subset of the leaves fixed; returns a potential of that subset, and the subset.
+    """Hold all but a subset of the leaves fixed; returns the potential and the start of the subset.
 
     Args:
         potential: a potential of the whole pytree.
-        position: the whole pytree; leaves that are not sampled may be anything.
+        position: the whole pytree. Leaves that are not sampled may be anything.
         sampled: a filter as in Equinox: a function of a leaf (``equinox.is_inexact_array``
-            takes every float array of a model), or a pytree prefix of booleans.
+            selects every float array of a model), or a pytree prefix of booleans.
 
-    ``potential.whole(draw)`` puts the rest back.
+    ``potential.whole(draw)`` joins a draw with the fixed leaves.
 
     >>> import jax.numpy as jnp, tacthmc
     >>> u = tacthmc.potential(lambda p: jnp.sum((p["w"] - p["b"]) ** 2))

@@ -1,4 +1,4 @@
-"""Predictions averaged over draws and chains, and how good they are."""
+"""Predictions averaged over draws and chains, and their quality."""
 
 from tacthmc.predict._averaged import averaged as averaged
 from tacthmc.predict._calibration import Reliability as Reliability
@@ -17,5 +17,6 @@ from tacthmc.predict._scores import Scores as Scores
 from tacthmc.predict._scores import accuracy as accuracy
 from tacthmc.predict._scores import brier as brier
 from tacthmc.predict._scores import log_loss as log_loss
+from tacthmc.predict._softmax import per_draw as per_draw
 from tacthmc.predict._uncertainty import entropy as entropy
 from tacthmc.predict._uncertainty import mutual_information as mutual_information

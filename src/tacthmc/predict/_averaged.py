@@ -1,4 +1,4 @@
-"""Predictions averaged over draws: what a classifier's posterior says of new images."""
+"""The posterior predictive probabilities of a classifier for new images."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Num
 from tacthmc import _checks as checks
 from tacthmc.predict._classifier import Logits, logits_of
 from tacthmc.predict._predictive import number_of_draws
-from tacthmc.predict._softmax import draws_together, inputs_together, summed
+from tacthmc.predict._softmax import chosen_batch_size, chosen_draws_at_once, summed
 
 
 def averaged(
@@ -17,21 +17,23 @@ def averaged(
     images: Num[Array, "n ..."],
     *,
     batch_size: int | None = None,
-    together: int | None = None,
+    draws_at_once: int | None = None,
 ) -> Float[Array, "n classes"]:
-    r"""The posterior's predictive probabilities, ⟨softmax(logits)⟩ over the draws.
+    r"""The posterior predictive probabilities, ⟨softmax(logits)⟩ over the draws.
 
     .. math:: p(y \mid x) = \frac{1}{M}\sum_{k=1}^M \mathrm{softmax}\,f(x; \theta_k)_y
 
-    All on the device, in one program; :class:`tacthmc.predict.Predictive` takes draws as they
-    come, and says how good the probabilities are.
+    Everything runs on the device, in one program. :class:`tacthmc.predict.Predictive` instead takes
+    draws one after the other, and scores the probabilities.
 
     Args:
         model: the network.
         draws: parameters with a leading axis of draws (or of chains).
         images: n images.
-        batch_size: how many images at a time; by default 500 on a CPU and 1,000 on a GPU.
-        together: how many draws at a time; by default one on a CPU and 32 on a GPU.
+        batch_size: the number of images evaluated at a time; by default 500, or 1,000 on an
+            accelerator.
+        draws_at_once: the number of draws evaluated at a time; by default one, or 32 on an
+            accelerator.
 
     >>> import jax, jax.numpy as jnp
     >>> from tacthmc.paper.networks import mlp
@@ -41,13 +43,13 @@ def averaged(
     >>> probabilities.shape, bool(jnp.allclose(probabilities.sum(axis=1), 1.0))
     ((7, 2), True)
     """
-    batch_size = inputs_together(batch_size)
+    batch_size = chosen_batch_size(batch_size)
     checks.whole("batch_size", batch_size, 1)
-    together = draws_together(together)
-    checks.whole("together", together, 1)
+    draws_at_once = chosen_draws_at_once(draws_at_once)
+    checks.whole("draws_at_once", draws_at_once, 1)
     count = number_of_draws(draws)
     if images.shape[0] == 0:
         raise ValueError("images is empty; expected at least one image")
     weights = jnp.full(count, 1 / count)
     images = jnp.asarray(images)
-    return summed(logits_of(model), draws, None, weights, images, batch_size, together)[0]
+    return summed(logits_of(model), draws, None, weights, images, batch_size, draws_at_once)[0]

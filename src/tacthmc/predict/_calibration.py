@@ -1,8 +1,8 @@
-r"""Whether what is said to be 80% sure is right in 80% of the cases.
+r"""Calibration: whether predictions with 80% confidence are right in 80% of the cases.
 
-Examples are binned by their confidence, the largest probability; in bin b with share w_b let
-conf_b be the mean confidence and acc_b the share that is right. The expected calibration error
-is
+Examples are binned by their confidence, the largest probability. For bin b with the share w_b of
+the examples, let conf_b be the mean confidence and acc_b the accuracy. The expected calibration
+error is
 
 .. math:: \text{ECE} = \sum_b w_b\,|\text{acc}_b - \text{conf}_b|
 
@@ -19,7 +19,7 @@ from tacthmc.predict._labeled import checked
 
 
 class Reliability(NamedTuple):
-    """Confidence and accuracy by bins of confidence; NaN where a bin is empty."""
+    """Confidence and accuracy in bins of confidence; NaN in empty bins."""
 
     edges: np.ndarray
     confidence: np.ndarray
@@ -45,7 +45,7 @@ def reliability(probabilities: Any, labels: Any, *, bins: int = 15) -> Reliabili
     rows, right = checked(probabilities, labels)
     confidence, hit = rows.max(axis=1), rows.argmax(axis=1) == right
     edges = np.linspace(0, 1, bins + 1)
-    # Sums of draws may exceed 1 by rounding.
+    # Averages over draws may exceed 1 by rounding.
     place = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, bins - 1)
     count = np.bincount(place, minlength=bins)
     with np.errstate(invalid="ignore"):
@@ -67,7 +67,12 @@ def calibration_error(probabilities: Any, labels: Any, *, bins: int = 15) -> flo
 
 
 def plot_reliability(found: Reliability, ax: Any = None) -> Any:
-    """Plot accuracy against confidence, and below it how many; returns Matplotlib's axes."""
+    """Plot accuracy against confidence, with the share of examples. Returns the axes.
+
+    >>> found = reliability([[0.9, 0.1], [0.2, 0.8]], [0, 1], bins=2)
+    >>> plot_reliability(found).get_title()
+    'calibration error 0.150'
+    """
     from tacthmc.diagnostics._plots import axes
 
     ax = axes(ax)

@@ -1,4 +1,4 @@
-"""What predictions are made with: a network with logits, or a function."""
+"""The classifiers that predictions accept: a network with logits, or a function."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -14,7 +14,7 @@ class Network(Protocol):
 
 
 Logits: TypeAlias = Network | Callable[..., Any]
-"""A network, or a function of a draw and inputs (and the model's state, where it has one)."""
+"""A network, or a function of a draw and inputs (and of the model state, if there is one)."""
 
 
 def logits_of(classifier: Logits) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Probabilities and labels that belong together."""
+"""Checks of probabilities and labels."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def checked(probabilities: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Both as arrays, if there is one label for each row and it is one of the classes.
+    """Probabilities and labels as arrays, checked to have one valid label for each row.
 
     >>> checked([[0.5, 0.5]], [2])
     Traceback (most recent call last):
@@ -29,7 +29,7 @@ def checked(probabilities: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def as_rows(probabilities: Any) -> np.ndarray:
-    """A row of probabilities for each example, if that is what they are."""
+    """Probabilities as an array, checked to be one normalized row for each example."""
     rows = np.asarray(probabilities, float)
     if rows.ndim != 2 or not rows.size:
         raise ValueError(

@@ -1,9 +1,8 @@
-"""Whether uncertainty tells inputs of another kind from those that were learned."""
+"""Detection of inputs outside the training distribution by the uncertainty of predictions."""
 
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import rankdata
 
 from tacthmc.predict._prediction import Prediction
 
@@ -12,8 +11,8 @@ def auroc(inside: Any, outside: Any) -> float:
     """P(outside > inside) + ½·P(equal): the area under the receiver operating characteristic.
 
     Args:
-        inside: scores of inputs of the kind that was learned.
-        outside: scores of others, which should be larger.
+        inside: scores of inputs from the training distribution.
+        outside: scores of other inputs, which should be larger.
 
     >>> auroc([0.1, 0.2, 0.3], [0.2, 0.4])
     0.75
@@ -25,6 +24,8 @@ def auroc(inside: Any, outside: Any) -> float:
                 f"{name} must be a vector of finite scores; got shape {scores.shape},"
                 f" {int(np.sum(~np.isfinite(scores)))} of them not finite"
             )
+    from scipy.stats import rankdata
+
     ranks = rankdata(np.concatenate([low, high]))[len(low) :]
     wins = ranks.sum() - len(high) * (len(high) + 1) / 2
     return float(wins / (len(low) * len(high)))
@@ -35,12 +36,13 @@ def out_of_distribution(
     outside: Prediction,
     by: Literal["entropy", "mutual information"] = "entropy",
 ) -> float:
-    """The AUROC of telling two kinds of inputs apart by how unsure predictions are: ½ is chance.
+    """The AUROC of separating two kinds of inputs by the uncertainty of predictions; ½ is chance.
 
     Args:
-        inside: the prediction of inputs of the kind that was learned.
-        outside: that of other inputs (another data set, :func:`tacthmc.paper.data.corrupted` images).
-        by: "entropy" of the prediction, or the draws' disagreement, "mutual information".
+        inside: the prediction for inputs from the training distribution.
+        outside: the prediction for other inputs, such as another data set or corrupted images.
+        by: the "entropy" of the prediction, or the "mutual information", which measures the
+            disagreement of the draws.
 
     >>> import numpy as np
     >>> sure = Prediction(np.array([[0.9, 0.1], [0.8, 0.2]]), np.zeros(2), 1.0)

@@ -1,4 +1,4 @@
-"""The prediction of a finished run, or of one on disk."""
+"""The prediction of a finished run, in memory or on disk."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,22 +17,22 @@ def over_run(
     *,
     per_chain: bool = False,
     batch_size: int | None = None,
-    together: int | None = None,
+    draws_at_once: int | None = None,
     block: int = 64,
 ) -> Predictive:
-    """A run's draws, all chains' and with their weights, averaged into predictions.
+    """Average the predictions of all draws of a run, with their weights.
 
-    Draws are read in blocks: those of a run on disk (:func:`tacthmc.load`) are never all in
+    Draws are read in blocks, so those of a run on disk (:func:`tacthmc.load`) are never all in
     memory.
 
     Args:
         run: the run.
-        logits: as of :class:`tacthmc.predict.Predictive`.
+        logits: as for :class:`tacthmc.predict.Predictive`.
         inputs: n inputs.
-        per_chain: whether ``chains`` of the result has each chain's own prediction.
-        batch_size: how many inputs at a time; by default 500 on a CPU and 1,000 on a GPU.
-        together: how many draws at a time; by default one on a CPU and 32 on a GPU.
-        block: how many draws are read at a time.
+        per_chain: whether ``chains`` of the result has a prediction for each chain.
+        batch_size: as for :class:`tacthmc.predict.Predictive`.
+        draws_at_once: as for :class:`tacthmc.predict.Predictive`.
+        block: the number of draws read at a time.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda w: 0.5 * jnp.sum(w**2))
@@ -46,7 +46,7 @@ def over_run(
     if run.program_is_known and isinstance(run.potential, SubsetPotential):
         function = _of_the_whole(run, function)
     predictive = Predictive(
-        function, inputs, per_chain=per_chain, batch_size=batch_size, together=together
+        function, inputs, per_chain=per_chain, batch_size=batch_size, draws_at_once=draws_at_once
     )
     for chain, kept, weights in run.blocks(block):
         predictive.add(kept.position, weights=weights, states=kept.model, chain=chain)
@@ -54,5 +54,5 @@ def over_run(
 
 
 def _of_the_whole(run: Run, logits: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function of the sampled part alone."""
+    """The same function, of the sampled leaves alone."""
     return lambda draw, *rest: logits(run.whole(draw), *rest)

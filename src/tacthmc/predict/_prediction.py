@@ -1,4 +1,4 @@
-"""What a posterior says of some inputs."""
+"""The posterior prediction for some inputs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tacthmc.predict._scores import Scores, accuracy, brier, log_loss
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Probabilities averaged over draws, and how unsure each draw was by itself.
+    """Probabilities averaged over draws, and the mean uncertainty of single draws.
 
     >>> import numpy as np
     >>> found = Prediction(np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([0.0, 0.325]), 2.0)
@@ -37,12 +37,12 @@ class Prediction:
 
     @property
     def entropy(self) -> Float[np.ndarray, " n"]:
-        """H(p̄) of each input: all that is uncertain."""
+        """H(p̄) of each input, the total uncertainty."""
         return uncertainty.entropy(self.probabilities)
 
     @property
     def mutual_information(self) -> Float[np.ndarray, " n"]:
-        """Which part of it the draws disagree about."""
+        """The part of the entropy of each input that is due to disagreement between draws."""
         return uncertainty.mutual_information(self.probabilities, self.expected_entropy)
 
     def scores(self, labels: Any) -> Scores:
@@ -51,12 +51,12 @@ class Prediction:
         return Scores(*(score(self.probabilities, labels) for score in each))
 
     def reliability(self, labels: Any, *, bins: int = 15) -> Reliability:
-        """Accuracy by confidence; :func:`tacthmc.predict.plot_reliability` draws it."""
+        """Accuracy by confidence; :func:`tacthmc.predict.plot_reliability` plots it."""
         return reliability(self.probabilities, labels, bins=bins)
 
 
 def pooled(predictions: Sequence[Prediction]) -> Prediction:
-    """The prediction of all draws together, those of several chains or runs.
+    """The joint prediction of the draws of several chains or runs.
 
     >>> import numpy as np
     >>> sure = [Prediction(np.array([[p, 1 - p]]), np.zeros(1), 10.0) for p in (0.0, 1.0)]

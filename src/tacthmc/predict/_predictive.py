@@ -1,4 +1,4 @@
-"""A prediction that grows with the draws, in memory that does not."""
+"""A running average of predictions, whose memory does not grow with the draws."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ import numpy as np
 from tacthmc import _checks as checks
 from tacthmc.predict._classifier import Logits, logits_of
 from tacthmc.predict._prediction import Prediction, pooled
-from tacthmc.predict._softmax import draws_together, inputs_together, summed
+from tacthmc.predict._softmax import chosen_batch_size, chosen_draws_at_once, summed
 from tacthmc.run._monitor import Snapshot
 
 
 class _Sums:
-    """Of one chain, or of all."""
+    """Weighted sums over the draws of one chain, or of all chains."""
 
     def __init__(self) -> None:
-        # In double precision, on the host: thousands of small numbers are added up.
+        # In double precision on the host, because thousands of small numbers are added.
         self.probabilities: np.ndarray | float = 0.0
         self.entropies: np.ndarray | float = 0.0
         self.weight = 0.0
@@ -31,21 +31,23 @@ class _Sums:
 
 
 class Predictive:
-    r"""The running average of predictions over draws, as they come.
+    r"""The running average of predictions over draws.
 
     .. math:: p(y \mid x) = \frac{1}{\sum_k w_k}\sum_k w_k\,\mathrm{softmax}\,f(x; \theta_k)_y
 
-    Give it draws with :meth:`add`; or a whole run, :func:`tacthmc.predict.over_run`; or give it to
-    ``tacthmc.sample(…, callbacks=[predictive])``, which hands it every draw as it is kept. Then
-    ``predictive.prediction`` is that of all draws so far.
+    Add draws with :meth:`add`, or pass it to ``tacthmc.sample(…, callbacks=[predictive])``, which
+    adds every draw when it is kept; ``predictive.prediction`` is the average so far.
+    :func:`tacthmc.predict.over_run` does the same for a finished run.
 
     Args:
-        logits: a model (:mod:`tacthmc.paper.networks`), or a function of a draw and inputs that returns
-            scores (n, classes); for a model with a state, of draw, inputs and state.
+        logits: a function of a draw and inputs (and of a state, for a model that has one) that
+            returns scores (n, classes), or an object with such a method ``logits``.
         inputs: n inputs.
         per_chain: keep a sum for each chain, for ``predictive.chains``.
-        batch_size: how many inputs at a time; by default 500 on a CPU and 1,000 elsewhere.
-        together: how many draws at a time; by default one on a CPU and 32 elsewhere.
+        batch_size: the number of inputs evaluated at a time; by default 500, or 1,000 on an
+            accelerator.
+        draws_at_once: the number of draws evaluated at a time; by default one, or 32 on an
+            accelerator.
 
     >>> import jax, jax.numpy as jnp
     >>> from tacthmc.paper.networks import mlp
@@ -65,14 +67,14 @@ class Predictive:
         *,
         per_chain: bool = False,
         batch_size: int | None = None,
-        together: int | None = None,
+        draws_at_once: int | None = None,
     ):
-        """Nothing yet."""
+        """Begin without draws."""
         self._logits = logits_of(logits)
-        self._batch_size = inputs_together(batch_size)
+        self._batch_size = chosen_batch_size(batch_size)
         checks.whole("batch_size", self._batch_size, 1)
-        self._together = draws_together(together)
-        checks.whole("together", self._together, 1)
+        self._draws_at_once = chosen_draws_at_once(draws_at_once)
+        checks.whole("draws_at_once", self._draws_at_once, 1)
         self._inputs = jnp.asarray(inputs)
         if not self._inputs.shape or not self._inputs.shape[0]:
             raise ValueError("inputs is empty; expected at least one")
@@ -80,13 +82,13 @@ class Predictive:
         self._sums: dict[int, _Sums] = {}
 
     def add(self, draws: Any, *, weights: Any = None, states: Any = None, chain: int = 0) -> None:
-        """Take in draws: a pytree with a leading axis of draws.
+        """Add draws, a pytree with a leading axis of draws.
 
         Args:
             draws: the draws.
-            weights: of each draw, all alike by default.
-            states: the model's state with each draw, where it has one.
-            chain: whose draws they are.
+            weights: the weight of each draw; by default all are equal.
+            states: the model state of each draw, if there is one.
+            chain: the number of their chain.
         """
         count = number_of_draws(draws)
         weights = np.ones(count) if weights is None else np.asarray(weights, float)
@@ -96,10 +98,11 @@ class Predictive:
                 f" {weights.shape}"
             )
         sums = self._sums.setdefault(chain if self._per_chain else 0, _Sums())
-        for begin in range(0, count, self._together):
-            size = min(self._together, _power_of_two(count - begin))
+        for begin in range(0, count, self._draws_at_once):
+            size = min(self._draws_at_once, _power_of_two(count - begin))
             some, some_states = (_block(tree, begin, size) for tree in (draws, states))
-            # A short block is filled up with draws that count nothing: a few programs for all.
+            # A short block is filled up with draws of weight zero, so that a few compiled programs
+            # are enough for all sizes.
             part = np.zeros(size)
             part[: count - begin] = weights[begin : begin + size]
             found = summed(
@@ -117,24 +120,24 @@ class Predictive:
             sums.weight += float(part.sum())
 
     def __call__(self, snapshot: Snapshot) -> None:
-        """Take in what a run has kept since the last time, as a callback."""
+        """Add the draws of a chunk, as a callback of a run."""
         for chain, kept in snapshot.draws.items():
             if kept.full_energy is not None:
                 raise ValueError(
-                    "draws of all temperatures (keep='all') have their weights at the run's end"
-                    " only: use tacthmc.predict.over_run then"
+                    "draws of all temperatures (Keep(temperatures='all')) have weights only at the"
+                    " end of the run: use tacthmc.predict.over_run then"
                 )
             if number_of_draws(kept.position):
                 self.add(kept.position, states=kept.model, chain=chain)
 
     @property
     def prediction(self) -> Prediction:
-        """That of all draws so far."""
+        """The prediction of all draws so far."""
         return pooled(list(self.chains.values()))
 
     @property
     def chains(self) -> dict[int, Prediction]:
-        """Each chain's own, by number (all under 0 without ``per_chain``)."""
+        """The prediction of each chain by number; without ``per_chain`` that of all under 0."""
         found = {c: s.prediction() for c, s in sorted(self._sums.items()) if s.weight > 0}
         if not found:
             raise ValueError("no draws to average over yet")
@@ -153,7 +156,7 @@ def number_of_draws(draws: Any) -> int:
 
 
 def _power_of_two(count: int) -> int:
-    """The least that is no less."""
+    """The smallest power of two that is at least ``count``."""
     return 1 << (count - 1).bit_length()
 
 

@@ -1,4 +1,4 @@
-r"""How good probabilities are, by the labels that came true.
+r"""Scores of probabilities against the true labels.
 
 With p_i the probabilities of example i and y_i its label:
 
@@ -16,7 +16,7 @@ from tacthmc.predict._labeled import checked
 
 
 class Scores(NamedTuple):
-    """The usual numbers of a classifier.
+    """The usual scores of a classifier.
 
     >>> print(Scores(0.9, 0.3, 0.15, 0.02))
     accuracy 90.00%, log-loss 0.3000, Brier 0.1500, calibration error 0.0200
@@ -28,7 +28,6 @@ class Scores(NamedTuple):
     calibration_error: float
 
     def __str__(self) -> str:
-        """One line."""
         return (
             f"accuracy {self.accuracy:.2%}, log-loss {self.log_loss:.4f}, Brier {self.brier:.4f},"
             f" calibration error {self.calibration_error:.4f}"
@@ -36,7 +35,7 @@ class Scores(NamedTuple):
 
 
 def accuracy(probabilities: Any, labels: Any) -> float:
-    """The share of examples whose most probable class is the right one (the first of equals).
+    """The share of examples whose most probable class (the first of equals) is right.
 
     >>> accuracy([[0.9, 0.1], [0.4, 0.6]], [0, 0])
     0.5
@@ -46,7 +45,7 @@ def accuracy(probabilities: Any, labels: Any) -> float:
 
 
 def log_loss(probabilities: Any, labels: Any) -> float:
-    """The mean of −log of the right class's probability, in nats; infinite where that is 0.
+    """The mean of −log of the probability of the right class, in nats; infinite if one is 0.
 
     >>> round(log_loss([[0.9, 0.1], [0.4, 0.6]], [0, 0]), 4)
     0.5108
@@ -57,7 +56,7 @@ def log_loss(probabilities: Any, labels: Any) -> float:
 
 
 def brier(probabilities: Any, labels: Any) -> float:
-    """The mean squared distance from the right answer, summed over classes: 0 to 2.
+    """The mean squared distance from the true label, summed over classes: 0 to 2.
 
     >>> round(brier([[0.9, 0.1], [0.4, 0.6]], [0, 0]), 4)
     0.37

@@ -1,4 +1,4 @@
-"""Probabilities and entropies summed over draws, a batch of inputs at a time."""
+"""Probabilities and entropies over draws, computed batch by batch."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,25 +8,27 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
-TOGETHER = 32
-"""Draws at a time on an accelerator; on a CPU one is as fast, and takes less memory."""
+from tacthmc.compiler._backend import has_accelerator
 
-INPUTS, MANY_INPUTS = 500, 1000
-"""Inputs at a time on a CPU, and on an accelerator."""
+DRAWS_AT_ONCE = 32
+"""Draws evaluated at a time on an accelerator. Elsewhere one is as fast, and takes less memory."""
+
+BATCH_SIZE, ACCELERATOR_BATCH_SIZE = 500, 1000
+"""Inputs evaluated at a time, and those on an accelerator."""
 
 
-def draws_together(together: int | None) -> int:
+def chosen_draws_at_once(given: int | None) -> int:
     """How many draws are evaluated at a time."""
-    if together is not None:
-        return together
-    return 1 if jax.default_backend() == "cpu" else TOGETHER
+    if given is not None:
+        return given
+    return DRAWS_AT_ONCE if has_accelerator() else 1
 
 
-def inputs_together(batch_size: int | None) -> int:
+def chosen_batch_size(given: int | None) -> int:
     """How many inputs are evaluated at a time."""
-    if batch_size is not None:
-        return batch_size
-    return INPUTS if jax.default_backend() == "cpu" else MANY_INPUTS
+    if given is not None:
+        return given
+    return ACCELERATOR_BATCH_SIZE if has_accelerator() else BATCH_SIZE
 
 
 def _of_draw(
@@ -39,29 +41,38 @@ def _of_draw(
             f"logits must return an array of shape ({inputs.shape[0]}, classes); got {values.shape}"
         )
     logs = jax.nn.log_softmax(values, axis=-1)
-    # A class that is ruled out has no share in the entropy.
+    # A class of probability zero adds nothing to the entropy.
     each = jnp.where(jnp.isfinite(logs), jnp.exp(logs) * logs, jnp.zeros_like(logs))
     return jnp.exp(logs), -jnp.sum(each, axis=-1)
 
 
 @eqx.filter_jit
-def each_draws(
+def per_draw(
     logits: Callable[..., Any],
     draws: Any,
     inputs: Num[Array, "n ..."],
-    batch_size: int,
-    together: int,
+    batch_size: int | None = None,
+    draws_at_once: int | None = None,
 ) -> tuple[Float[Array, "k n classes"], Float[Array, "k n"]]:
-    """softmax(logits) and H of each draw by itself, all left on the device."""
+    """softmax(logits) and the entropy H for each draw, as arrays on the device.
+
+    ``batch_size`` and ``draws_at_once`` are those of :class:`tacthmc.predict.Predictive`.
+
+    >>> weights = jnp.array([[[1.0, 0.0]], [[0.0, 0.0]]])     # two draws of a (1, 2) matrix
+    >>> probabilities, entropies = per_draw(lambda w, x: x @ w, weights, jnp.zeros((3, 1)))
+    >>> probabilities.shape, round(float(entropies[1, 0]), 4)
+    ((2, 3, 2), 0.6931)
+    """
+    size, at_once = chosen_batch_size(batch_size), chosen_draws_at_once(draws_at_once)
 
     def of_batch(inputs: Array) -> tuple[Array, Array]:
         each = jax.lax.map(
-            lambda draw: _of_draw(logits, draw, None, inputs), draws, batch_size=together
+            lambda draw: _of_draw(logits, draw, None, inputs), draws, batch_size=at_once
         )
-        # Batches of inputs are put together along the leading axis.
+        # Batches of inputs are joined along the leading axis.
         return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), each)
 
-    found = _in_batches(of_batch, inputs, batch_size)
+    found = _in_batches(of_batch, inputs, size)
     return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), found)
 
 
@@ -73,23 +84,23 @@ def summed(
     weights: Float[Array, " k"],
     inputs: Num[Array, "n ..."],
     batch_size: int,
-    together: int,
+    draws_at_once: int,
 ) -> tuple[Float[Array, "n classes"], Float[Array, " n"]]:
-    """Σ_k w_k·softmax(logits) and Σ_k w_k·H over the draws' leading axis.
+    """Σ_k w_k·softmax(logits) and Σ_k w_k·H over the leading axis of the draws.
 
-    ``states`` are the model's states with the draws, or None.
+    ``states`` are the model states of the draws, or None.
     """
 
     def of_batch(inputs: Array) -> tuple[Array, Array]:
         def weighed(drawn: tuple[Any, Any, Array]) -> tuple[Array, Array]:
             draw, state, weight = drawn
-            # What does not count may be anything.
+            # A draw of weight zero may give NaN.
             return jax.tree.map(
                 lambda x: jnp.where(weight > 0, weight.astype(x.dtype) * x, jnp.zeros_like(x)),
                 _of_draw(logits, draw, state, inputs),
             )
 
-        each = jax.lax.map(weighed, (draws, states, weights), batch_size=together)
+        each = jax.lax.map(weighed, (draws, states, weights), batch_size=draws_at_once)
         return jax.tree.map(lambda x: jnp.sum(x, axis=0), each)
 
     return _in_batches(of_batch, inputs, batch_size)

@@ -1,12 +1,12 @@
-r"""How unsure a prediction is, and which part of that the draws disagree about.
+r"""The uncertainty of a prediction, and the part that is due to disagreement between draws.
 
-With p_k the probabilities under draw k and p̄ their mean, the entropy of the prediction divides
-into what every draw is unsure of and what they differ in:
+With p_k the probabilities under draw k and p̄ their mean, the entropy of the prediction is the mean
+entropy of single draws plus their disagreement:
 
 .. math:: H(\bar p) = \langle H(p_k)\rangle + I, \qquad H(p) = -\sum_c p_c \log p_c
 
-I is the mutual information of label and parameters. Noise in the data goes into the first part;
-I shrinks as data determine the parameters, and is large where there were none.
+I is the mutual information of label and parameters. Noise in the data belongs to the first part.
+I shrinks as data determine the parameters, and is large for inputs unlike the data.
 """
 
 from typing import Any

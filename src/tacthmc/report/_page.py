@@ -1,4 +1,4 @@
-"""One self-contained HTML file: verdict, tables and interactive pictures of one run or several."""
+"""The page of a report: one self-contained HTML file with verdict, tables and figures."""
 
 import html
 import json
@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tacthmc.report._figures import all_plots, comparison
-from tacthmc.report._shown import Shown, Truth, settings
-from tacthmc.report._svg import Plot
+from tacthmc._checks import missing_extra
+from tacthmc.report._draw_figures import comparison
+from tacthmc.report._figures import all_plots
+from tacthmc.report._plot import Plot
+from tacthmc.report._shown import ReferenceDensity, Shown, settings
 from tacthmc.report._verdict import Finding, headline, verdict
 from tacthmc.run._result import Run
 from tacthmc.store._folder import now, versions
@@ -25,19 +27,18 @@ def write_report(
     *,
     title: str | None = None,
     parameters: Sequence[str] | None = None,
-    truth: Mapping[str, Truth] | None = None,
+    references: Mapping[str, ReferenceDensity] | None = None,
 ) -> Path:
     """Write the report of a run, or of several side by side, to one HTML file.
 
     Args:
-        runs: a run, or several by name; the first of several is compared with the others.
-        path: where to write; a folder that exists gets a ``report.html``.
-        title: the page's title.
-        parameters: the scalars to show, by the names in the summary; the first four by default.
-        truth: densities that are known, by parameter, to draw over the marginals.
+        runs: a run, or several by name.
+        path: the file to write, or an existing folder, which gets a ``report.html``.
+        title: the title of the page.
+        parameters: the scalars to show, by their names in the summary; by default the first four.
+        references: known densities by parameter, to plot over the marginals.
 
-    The file needs no network and nothing beside it. What is too much to look at is thinned,
-    and the page says so.
+    The file needs no network and no other files. Long traces are thinned, and the page says so.
 
     >>> import jax, jax.numpy as jnp, tacthmc, tempfile
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -51,7 +52,8 @@ def write_report(
     path = Path(path)
     if path.is_dir():
         path = path / "report.html"
-    shown = [Shown(name, run, parameters, dict(truth or {})) for name, run in named.items()]
+    references = dict(references or {})
+    shown = [Shown(name, run, parameters, references) for name, run in named.items()]
     title = title or _title(shown)
     text = _page(title, shown)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,8 +103,8 @@ def _plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise ImportError("the report needs Plotly: pip install plotly") from error
-    # Inside a page the script must not end early.
+        raise missing_extra("a report", "Plotly", "report") from error
+    # Inside a page the text must not end the script element.
     return get_plotlyjs().replace("</script>", "<\\/script>")
 
 
@@ -124,7 +126,7 @@ def _one(shown: Shown, prefix: str) -> str:
         _parameters(shown),
         *(_figure(plot, prefix) for plot in plots),
         "" if plots else '<p class="faint">There is nothing to show yet.</p>',
-        "<h3>What ran, on what</h3>",
+        "<h3>Sampler, device and versions</h3>",
         _facts(shown),
     ]
     return "\n".join(parts)
@@ -172,7 +174,7 @@ def _compared(shown: list[Shown]) -> str:
                 f"{parameter.ess:,.0f}",
                 f"{1e6 * parameter.ess / gradients:,.1f}" if gradients else "",
                 seen,
-                f"{np.mean(one.summary.round_trips):,.0f}" if one.run.tempered else "",
+                f"{np.mean(one.summary.round_trips):,.0f}" if one.run.has_tempering else "",
             )
         )
     names = ", ".join(dict.fromkeys(one.names[0] for one in shown))
@@ -214,9 +216,9 @@ def _facts(shown: Shown) -> str:
     run = shown.run
     config: Mapping[str, Any] = run.config or {}
     facts = [
-        ("steps a chain", f"{run.num_steps:,}, of which the first {run.keep.after:,} are not kept"),
+        ("steps per chain", f"{run.num_steps:,}; the first {run.keep.after:,} are not kept"),
         ("chains", f"{run.num_chains}"),
-        ("draws a chain", _counts(run.counts)),
+        ("draws per chain", _counts(run.counts)),
         ("time", f"{run.seconds:,.1f} s, and {run.compile_seconds:.1f} s compiling"),
         ("begun", str(config.get("created", ""))),
         ("device", str(config.get("device", ""))),
@@ -250,7 +252,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -
 
 def _figure(plot: Plot, prefix: str) -> str:
     key = prefix + plot.key
-    # "<" is escaped so that no name of a parameter can end the element.
+    # "<" is escaped, so that no parameter name can end the element.
     spec = json.dumps(
         {"data": plot.data, "layout": {**plot.layout, "height": plot.height}},
         separators=(",", ":"),

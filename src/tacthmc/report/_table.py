@@ -1,4 +1,4 @@
-"""A small table of text, for a terminal or a page."""
+"""A small table of text."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
     def markdown(self) -> str:
-        """As a Markdown table.
+        """The table in Markdown.
 
         >>> print(Table(("", "ESS"), (("TACT-HMC", "12"),)).markdown())
         | | ESS |

@@ -1,4 +1,4 @@
-"""How a run went, in plain words, with a suggestion where something is off."""
+"""The verdict on a run in plain words, with suggestions."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,22 +9,23 @@ from tacthmc.diagnostics._laws import Law
 from tacthmc.dynamics._bias import AdaptiveBiasingForce, FrozenBias, Metadynamics
 from tacthmc.dynamics._langevin import Langevin
 from tacthmc.report._shown import Shown
-from tacthmc.run._summary import HARDLY_WARM
+from tacthmc.run._summary import MIN_USEFUL_TEMPERATURE
 from tacthmc.samplers._optimizer import Optimizer
 
 Level = Literal["good", "look", "bad"]
 
 GOOD_RHAT, FAIR_RHAT = 1.01, 1.05
-ESS_PER_CHAIN = 100
-GOOD_TRIPS = 10
+MIN_ESS_PER_CHAIN = 100
+MIN_GOOD_TRIPS = 10
 GOOD_FLATNESS, FAIR_FLATNESS = 0.1, 0.25
+"""The largest total variation from uniform."""
 GOOD_THERMOSTAT, FAIR_THERMOSTAT = 0.05, 0.15
-"""Relative distances from Theorem 1: the splitting's own error at sensible steps is below."""
+"""The largest relative distance from Theorem 1. The splitting is closer at reasonable steps."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One question answered."""
+    """The answer to one question."""
 
     level: Level
     title: str
@@ -33,11 +34,11 @@ class Finding:
 
 
 def verdict(shown: Shown) -> list[Finding]:
-    """All questions that make sense for the run, the gravest answers first."""
+    """The answers to all questions that apply to the run, the worst first."""
     findings = _whole(shown) + _kind(shown)
     if not shown.rows:
         return [Finding("look", "The run has only just begun", "There is nothing to judge yet.")]
-    if shown.run.tempered:
+    if shown.run.has_tempering:
         findings += _plateau(shown) + _trips(shown) + _flat(shown)
     findings += _thermostats(shown) + _agreement(shown) + _modes(shown)
     order = {"bad": 0, "look": 1, "good": 2}
@@ -45,7 +46,7 @@ def verdict(shown: Shown) -> list[Finding]:
 
 
 def headline(findings: list[Finding]) -> Finding:
-    """One line above all."""
+    """The summary of all findings."""
     bad = [f for f in findings if f.level == "bad"]
     look = [f for f in findings if f.level == "look"]
     if bad:
@@ -64,20 +65,20 @@ def _whole(shown: Shown) -> list[Finding]:
             Finding("bad", f"Chain {failure.chain} stopped being finite", str(failure), "")
         )
     if run.interrupted:
-        where = "" if run.path is None else ", unless it is still going on, with tacthmc resume"
+        where = "" if run.path is None else " with tacthmc resume, unless it is still running"
         found.append(
             Finding(
                 "look",
                 "The run has not finished",
-                f"It is of {run.num_steps:,} steps a chain; what was done until now is here.",
-                f"Go on{where}.",
+                f"It has {run.num_steps:,} steps per chain so far.",
+                f"Continue{where}.",
             )
         )
     return found
 
 
 def _kind(shown: Shown) -> list[Finding]:
-    """What no diagnostic below can see, by the kind of sampler."""
+    """Limits of all diagnostics below, by the kind of sampler."""
     if not shown.known:
         return []
     if isinstance(shown.run.sampler, Optimizer):
@@ -85,7 +86,7 @@ def _kind(shown: Shown) -> list[Finding]:
             Finding(
                 "bad",
                 "These are an optimizer's iterates, not draws",
-                "They do not follow the posterior, whatever the numbers below look like.",
+                "They do not follow the posterior, even if the numbers below look good.",
                 "Use them as a point estimate, or sample with tact or sgnht.",
             )
         ]
@@ -93,8 +94,8 @@ def _kind(shown: Shown) -> list[Finding]:
         return [
             Finding(
                 "look",
-                "The schedule's speed is not checked",
-                "ξ follows a schedule, and modes' weights are the posterior's only if it is slow.",
+                "The speed of the schedule is not checked",
+                "ξ follows a schedule, and the weights of modes are right only if it is slow.",
                 "Compare with a run of twice the period.",
             )
         ]
@@ -102,7 +103,7 @@ def _kind(shown: Shown) -> list[Finding]:
         return [
             Finding(
                 "look",
-                "The step's bias is not checked",
+                "The bias of the step size is not checked",
                 "This sampler has no thermostat to compare with theory.",
                 "Compare with a run at half the step size.",
             )
@@ -117,8 +118,8 @@ def _plateau(shown: Shown) -> list[Finding]:
     empty = int(np.sum(counts == 0))
     if empty:
         advice = (
-            "Run longer. If ξ sits at a wall, let the bias learn more slowly or start from"
-            " an earlier run's bias (run.save_bias, load_bias)."
+            "Run longer. If ξ stays at a wall, let the bias learn more slowly or start from the"
+            " bias of an earlier run (run.save_bias, load_bias)."
         )
         if run.keep.relaxation_window is not None:
             advice += " If visits to the plateau are short, take a shorter Keep.relaxation_window."
@@ -126,12 +127,12 @@ def _plateau(shown: Shown) -> list[Finding]:
             Finding(
                 "bad",
                 "A chain has no draw at unit temperature",
-                f"{empty} of {len(counts)} chains never were on the plateau at a step to be kept.",
+                f"{empty} of {len(counts)} chains were never on the plateau when a draw was due.",
                 advice,
             )
         ]
     why = "by the schedule" if shown.summary.scheduled else "if ξ were uniform"
-    text = f"Every chain visited it; shares of time are {_range(shares, '.1%')}"
+    text = f"Every chain visited it. Shares of time are {_range(shares, '.1%')}"
     text += f", {expected:.1%} {why}." if expected is not None else "."
     uneven = isinstance(_bias(shown), Metadynamics) and _bias(shown).boost is not None
     if expected is not None and min(shares) < expected / 3 and not uneven:
@@ -140,7 +141,7 @@ def _plateau(shown: Shown) -> list[Finding]:
                 "look",
                 "A chain was rarely at unit temperature",
                 text,
-                "Run longer, or let the bias learn first and start from it.",
+                "Run longer, or start from the bias of an earlier run.",
             )
         ]
     return [Finding("good", "Every chain visited unit temperature", text)]
@@ -149,37 +150,37 @@ def _plateau(shown: Shown) -> list[Finding]:
 def _trips(shown: Shown) -> list[Finding]:
     trips = shown.summary.round_trips
     hottest = shown.summary.hottest
-    if hottest is not None and hottest < HARDLY_WARM:
+    if hottest is not None and hottest < MIN_USEFUL_TEMPERATURE:
         return [
             Finding(
                 "look",
-                "ξ hardly heats: these are SGNHT's draws",
-                f"The hottest temperature is {hottest:.6g}: no mode is crossed by heating, with"
+                "ξ hardly heats: these are draws of SGNHT",
+                f"The hottest temperature is {hottest:.6g}, so heating crosses no barriers, with"
                 " round trips or without.",
-                "A warm-up chooses that in high dimension where it finds no use for heat; give a"
-                " coupling to heat all the same.",
+                "Tuning chooses this in high dimension if heating does not help. Pass a coupling to"
+                " heat nevertheless.",
             )
         ]
-    text = f"Round trips from the plateau to a wall and back: {_range(trips, ',')} a chain."
+    text = f"Round trips from the plateau to a wall and back: {_range(trips, ',')} per chain."
     if min(trips) == 0:
         return [
             Finding(
                 "bad",
                 "A chain never made a round trip in temperature",
-                text + " Without one no mode was crossed by heating.",
+                text + " Without one, heating has crossed no barriers.",
                 "Run for more than a period of the schedule."
                 if shown.summary.scheduled
-                else "Run longer, take a larger step_size of the tempering, or a coupling with a lower hottest"
-                " temperature. In high dimension ξ moves slowly: see the docs.",
+                else "Run longer, take a larger step_size of the tempering, or a coupling with a"
+                " lower hottest temperature. In high dimension ξ moves slowly: see the docs.",
             )
         ]
-    if min(trips) < GOOD_TRIPS:
+    if min(trips) < MIN_GOOD_TRIPS:
         return [
             Finding(
                 "look",
                 "Few round trips in temperature",
                 text,
-                f"Run until every chain has made more than {GOOD_TRIPS}.",
+                f"Run until every chain has made more than {MIN_GOOD_TRIPS}.",
             )
         ]
     return [Finding("good", "The temperature goes up and down", text)]
@@ -190,25 +191,24 @@ def _flat(shown: Shown) -> list[Finding]:
     if not distances:
         return []
     text = (
-        "The total variation between ξ's histogram and the uniform law is"
-        f" {_range(distances, '.3f')} a chain."
+        "The total variation between the histogram of ξ and the uniform law is"
+        f" {_range(distances, '.3f')} per chain."
     )
     bias = _bias(shown)
     if isinstance(bias, Metadynamics) and bias.boost is not None:
-        text += " Well-tempered metadynamics leaves ξ uneven on purpose, so this says little."
-        return [Finding("good", "ξ's histogram need not be flat", text)]
+        text += " Well-tempered metadynamics is not uniform in ξ by design."
+        return [Finding("good", "The histogram of ξ need not be flat", text)]
     worst = max(distances)
     if worst <= GOOD_FLATNESS:
-        return [Finding("good", "ξ's histogram is flat", text)]
+        return [Finding("good", "The histogram of ξ is flat", text)]
     level: Level = "look" if worst <= FAIR_FLATNESS else "bad"
-    # Where the bias is not right, time is lost and nothing else: never worse than a look
-    # while every chain makes its journeys.
-    if level == "bad" and min(shown.summary.round_trips) >= GOOD_TRIPS:
+    # A wrong bias only costs time, so it is never worse than a look if every chain makes trips.
+    if level == "bad" and min(shown.summary.round_trips) >= MIN_GOOD_TRIPS:
         level = "look"
     return [
         Finding(
             level,
-            "ξ's histogram is not flat",
+            "The histogram of ξ is not flat",
             text + " That costs time, not correctness.",
             "Run longer."
             if isinstance(bias, AdaptiveBiasingForce)
@@ -218,61 +218,85 @@ def _flat(shown: Shown) -> list[Finding]:
 
 
 def _thermostats(shown: Shown) -> list[Finding]:
-    """θ's thermostat and momenta, which tell of the posterior; ξ's, which tell of time lost."""
-    theta = _laws(
-        shown,
-        [law for law in shown.summary.thermostats if not law.name.endswith("xi")],
-        "Thermostats and momenta",
-        "",
-        FAIR_THERMOSTAT,
-    )
-    tempering = _laws(
-        shown,
-        [law for law in shown.summary.thermostats if law.name.endswith("xi")],
-        "ξ's thermostat and momentum",
-        " What ξ does off the plateau costs time; draws on it follow the posterior all the same.",
-        np.inf,
-    )
-    return theta + tempering
+    """Thermostats and momenta: errors of θ affect the draws, and errors of ξ only cost time."""
+    of_xi = [law for law in shown.summary.thermostats if law.name.endswith("xi")]
+    of_theta = [law for law in shown.summary.thermostats if law not in of_xi]
+    found = []
+    if of_theta:
+        found.append(_theta_laws(shown, _against_theory(shown, of_theta)))
+    if of_xi:
+        found.append(_xi_laws(shown, _against_theory(shown, of_xi)))
+    return found
 
 
-def _laws(shown: Shown, laws: list[Law], what: str, comment: str, fair: float) -> list[Finding]:
-    if not laws:
-        return []
-    away = {law.name: law.mean / law.expected_mean - 1 for law in laws if law.expected_mean}
-    text = "; ".join(f"{name} {relative:+.1%}" for name, relative in away.items())
-    text = f"Means against Theorem 1, with the noise measured at a few draws: {text}."
-    # Beyond what chance explains, by the chains' spread.
-    clear = {
-        law.name: abs(away[law.name]) - 3 * _noise(shown, law) for law in laws if law.name in away
-    }
-    worst = max(clear.values())
-    if worst <= GOOD_THERMOSTAT:
-        return [Finding("good", f"{what} match theory", text)]
-    hot = [n for n, relative in away.items() if "kinetic" in n and relative > GOOD_THERMOSTAT]
-    suggestion = "Take a smaller step_size, or run longer."
-    if shown.summary.scheduled:
+@dataclass(frozen=True)
+class _Distance:
+    """The distances of measured means from Theorem 1."""
+
+    relative: dict[str, float]
+    """The relative distances, by the name of the law."""
+    worst: float
+    """The largest absolute distance, less three standard errors."""
+
+    @property
+    def text(self) -> str:
+        shown = "; ".join(f"{name} {relative:+.1%}" for name, relative in self.relative.items())
+        return f"Means against Theorem 1, with the noise measured at a few draws: {shown}."
+
+    @property
+    def is_hot(self) -> bool:
+        """Whether momenta are hotter than the theorem allows."""
+        return any(
+            "kinetic" in name and relative > GOOD_THERMOSTAT
+            for name, relative in self.relative.items()
+        )
+
+
+def _against_theory(shown: Shown, laws: list[Law]) -> _Distance:
+    known = [law for law in laws if law.expected_mean]
+    relative = {law.name: law.mean / law.expected_mean - 1 for law in known}
+    clear = [abs(relative[law.name]) - 3 * _noise(shown, law) for law in known]
+    return _Distance(relative, max(clear, default=0.0))
+
+
+def _theta_laws(shown: Shown, distance: _Distance) -> Finding:
+    what = "Thermostats and momenta"
+    if distance.worst <= GOOD_THERMOSTAT:
+        return Finding("good", f"{what} match theory", distance.text)
+    if distance.is_hot and "z_theta" not in distance.relative:
+        suggestion = (
+            "Without a thermostat the noise of the gradient heats the chain: use tact or sgnht, or"
+            " pass noise_estimate."
+        )
+    elif shown.summary.scheduled:
         suggestion = (
             "θ may lag behind ξ: take a longer period of the schedule, or a smaller step_size."
         )
-    if comment:
-        suggestion = "Take a smaller step_size of the tempering, or run longer."
-    if hot and not comment and not any(law.name == "z_theta" for law in laws):
+    else:
+        suggestion = "Take a smaller step_size, or run longer."
+    level: Level = "look" if distance.worst <= FAIR_THERMOSTAT else "bad"
+    return Finding(level, f"{what} are away from theory", distance.text, suggestion)
+
+
+def _xi_laws(shown: Shown, distance: _Distance) -> Finding:
+    what = "The thermostat and momentum of ξ"
+    if distance.worst <= GOOD_THERMOSTAT:
+        return Finding("good", f"{what} match theory", distance.text)
+    text = (
+        f"{distance.text} This affects ξ off the plateau, which costs time. Draws on the plateau"
+        " still follow the posterior."
+    )
+    suggestion = "Take a smaller step_size of the tempering, or run longer."
+    if distance.is_hot and isinstance(_bias(shown), Metadynamics):
         suggestion = (
-            "Without a thermostat the gradient's noise heats the chain: use tact or sgnht, or"
-            " give noise_estimate."
+            "Metadynamics heats ξ, because nothing damps ξ on the plateau: draw its momentum afresh"
+            " with ContinuousTempering(refresh=Refresh(everywhere=True))."
         )
-    if hot and comment and isinstance(_bias(shown), Metadynamics):
-        suggestion = (
-            "Metadynamics heats ξ, since nothing damps it on the plateau: redraw its momentum with"
-            " ContinuousTempering(refresh=Refresh(everywhere=True))."
-        )
-    level: Level = "look" if worst <= fair else "bad"
-    return [Finding(level, f"{what} are away from theory", text + comment, suggestion)]
+    return Finding("look", f"{what} are away from theory", text, suggestion)
 
 
 def _noise(shown: Shown, law: Law) -> float:
-    """The standard error of a law's mean, relative to theory, by the spread between chains."""
+    """The relative standard error of the mean of a law, from the differences between chains."""
     column = {
         "z_theta": "thermostat",
         "z_xi": "xi_thermostat",
@@ -286,7 +310,7 @@ def _noise(shown: Shown, law: Law) -> float:
 
 
 def _bias(shown: Shown) -> Any:
-    """The bias, also where it learns no more."""
+    """The bias of the sampler, or the one inside a frozen bias."""
     tempering = getattr(shown.run.sampler, "tempering", None) if shown.known else None
     bias = getattr(tempering, "bias", None)
     return bias.inner if isinstance(bias, FrozenBias) else bias
@@ -299,26 +323,26 @@ def _agreement(shown: Shown) -> list[Finding]:
             Finding(
                 "look",
                 "R-hat cannot be computed",
-                "It takes two chains or more, and a few draws each that differ.",
+                "It needs two chains or more, each with a few different draws.",
                 "Run at least four chains.",
             )
         ]
     worst, least = max(p.rhat for p in rows), min(p.ess for p in rows)
-    wanted = ESS_PER_CHAIN * shown.run.num_chains
+    target = MIN_ESS_PER_CHAIN * shown.run.num_chains
     text = (
         f"Over the parameters in the table, {_source(shown)}: R-hat at most {worst:.3f}, effective"
         f" draws at least {least:,.0f}."
     )
     if worst > FAIR_RHAT:
-        advice = "Run longer." if shown.run.tempered else "Run longer, or temper: use tact."
+        advice = "Run longer." if shown.run.has_tempering else "Run longer, or temper: use tact."
         return [Finding("bad", "Chains disagree", text, advice)]
-    if worst > GOOD_RHAT or least < wanted:
+    if worst > GOOD_RHAT or least < target:
         return [
             Finding(
                 "look",
                 "Few effective draws" if worst <= GOOD_RHAT else "Chains nearly agree",
                 text,
-                f"Run longer: aim at R-hat below {GOOD_RHAT} and {wanted:,} effective draws.",
+                f"Run longer: aim at R-hat below {GOOD_RHAT} and {target:,} effective draws.",
             )
         ]
     return [Finding("good", "Chains agree", text)]
@@ -327,12 +351,12 @@ def _agreement(shown: Shown) -> list[Finding]:
 def _modes(shown: Shown) -> list[Finding]:
     modes, labels = shown.modes, shown.mode_of
     if modes is None or labels is None:
-        few = "There are too few different draws to tell modes apart."
-        return [Finding("look", "Modes cannot be told", few, "Run longer.")]
+        few = "There are too few different draws to separate modes."
+        return [Finding("look", "Modes cannot be found", few, "Run longer.")]
     count = len(modes.shares)
     where = "the parameters shown" if len(shown.names) > 1 else shown.names[0]
     if count == 1:
-        text = f"No valley splits the draws of {where}. Modes that no chain has seen do not show."
+        text = f"No valley divides the draws of {where}. Modes that no chain visited do not show."
         return [Finding("good", "One mode found", text)]
     seen = [len(np.unique(chain)) for chain in labels]
     jumps = [int(np.sum(chain[1:] != chain[:-1])) for chain in labels]
@@ -347,8 +371,8 @@ def _modes(shown: Shown) -> list[Finding]:
             Finding(
                 "bad" if min(jumps) == 0 else "look",
                 "Not every chain saw every mode",
-                text + " Shares that chains do not agree on are not the posterior's.",
-                "Run longer." if shown.run.tempered else "Use tact: heating crosses barriers.",
+                text + " Shares on which chains disagree are not those of the posterior.",
+                "Run longer." if shown.run.has_tempering else "Use tact: heating crosses barriers.",
             )
         ]
     return [Finding("good", "Every chain saw every mode", text)]
@@ -357,11 +381,13 @@ def _modes(shown: Shown) -> list[Finding]:
 def _source(shown: Shown) -> str:
     if shown.run.keep.all_temperatures:
         return "from draws of all temperatures with their weights"
-    return "from draws at unit temperature only" if shown.run.tempered else "from all kept draws"
+    return (
+        "from draws at unit temperature only" if shown.run.has_tempering else "from all kept draws"
+    )
 
 
 def _range(values: list[float] | list[int] | np.ndarray, form: str) -> str:
-    """From the least to the greatest, or one number where all are alike.
+    """The smallest to the largest value, or one number if all are equal.
 
     >>> _range([1, 3, 2], "d"), _range([0.5], ".1%")
     ('1 to 3', '50.0%')

@@ -1,4 +1,4 @@
-"""The driver and what it returns."""
+"""Programs of chains, the driver that runs them, and finished runs."""
 
 from tacthmc.run._failure import DivergedWarning as DivergedWarning
 from tacthmc.run._keep import Keep as Keep

@@ -1,10 +1,11 @@
-"""The loop of a run: a chunk computes while the host takes in the one before it."""
+"""The loop of a run: the device computes a chunk while the host processes the previous one."""
 
 import contextlib
 import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from functools import cache, partial
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
@@ -13,25 +14,25 @@ import jax
 import numpy as np
 
 from tacthmc.compiler._hosts import all_gather, all_gather_json, raise_together
-from tacthmc.compiler._mesh import local_chains, using
-from tacthmc.run._failure import failures_in
+from tacthmc.compiler._mesh import ambient, local_chains
+from tacthmc.run._failure import Failure, failures_in
 from tacthmc.run._feed import Feed, Feeder
 from tacthmc.run._interval import Kept
-from tacthmc.run._monitor import Gathered, Monitor, Observer, Progress, Snapshot
+from tacthmc.run._monitor import ChunkDraws, Monitor, Observer, Progress, Snapshot
 from tacthmc.run._plan import Outcome, Plan
 from tacthmc.run._program import Chains, Chunk
 from tacthmc.run._record import MemoryRecord, columns_of, to_host
-from tacthmc.run._writer import BUFFER_BYTES, StoreWriter
+from tacthmc.run._writer import MAX_BUFFER_BYTES, StoreWriter
 
-# A chunk should take about this long: often enough to tell of it and to be stopped.
 CHUNK_SECONDS = 1.0
+"""The intended time per chunk, which is how often a run reports and can be stopped."""
 
 
 class Completion:
-    """Watches an array from a thread of its own, which notes when it is computed.
+    """Records the time at which an array has been computed, in a thread of its own.
 
-    However late the host looks, it is told when that was, and one that waits is woken at once. An
-    error of the computation is not told here: it meets whoever reads the array.
+    The time is exact even if the host asks later, and a waiting host continues at once. An error in
+    the computation is ignored here; it is raised when the array is read.
 
     >>> import jax.numpy as jnp
     >>> before = time.perf_counter()
@@ -42,7 +43,7 @@ class Completion:
     def __init__(self, array: jax.Array):
         self._at: float | None = None
         self._done = threading.Event()
-        # A daemon: whoever leaves by a second Ctrl-C does not wait for what is being computed.
+        # A daemon thread, so that a second Ctrl-C does not wait for the computation.
         threading.Thread(target=self._watch, args=(array,), daemon=True).start()
 
     def _watch(self, array: jax.Array) -> None:
@@ -52,8 +53,8 @@ class Completion:
         self._done.set()
 
     def wait(self) -> float:
-        """Wait for the array; when it was there, by ``time.perf_counter``."""
-        # By tenths of a second, since a system may hear Ctrl-C only between two waits.
+        """Wait for the array. Returns the time when it was ready, by ``time.perf_counter``."""
+        # In steps of a tenth of a second, because on some systems Ctrl-C cannot end a wait.
         while not self._done.wait(0.1):
             pass
         assert self._at is not None
@@ -61,20 +62,20 @@ class Completion:
 
 
 class Interrupt:
-    """Watches for signals while a run goes on; only where Python lets it (the main thread)."""
+    """Handles SIGINT and SIGTERM during a run, if it is in the main thread."""
 
     def __init__(self, saved: bool):
-        """``saved`` says whether the run is on disk, which changes what a person is told."""
-        self.asked = False
+        """Watch for signals; ``saved`` says whether the run is on disk, for the message."""
+        self.requested = False
         self._saved = saved
         self._terminated = False
         self._old: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupt":
-        """Take the signals over."""
+        """Install the handlers."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                # What was to be ignored (a job in the background) still is.
+                # A signal that was ignored (in a background job) still is.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._old[number] = signal.signal(number, self._handle)
         return self
@@ -82,14 +83,14 @@ class Interrupt:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGTERM:
             self._terminated = True
-        elif self.asked:
+        elif self.requested:
             raise KeyboardInterrupt
         else:
             lost = "steps since the last checkpoint" if self._saved else "everything"
             message = f"\nstopping after this chunk; Ctrl-C again stops now and loses {lost}\n"
-            # Straight to the terminal: printing is not safe where a signal may break in.
+            # Written directly, because print is not safe in a signal handler.
             os.write(2, message.encode())
-        self.asked = True
+        self.requested = True
 
     def __exit__(
         self,
@@ -97,7 +98,7 @@ class Interrupt:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give them back; a process that was asked to end now does."""
+        """Restore the old handlers. A process that got SIGTERM ends now."""
         for number, handler in self._old.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         if self._terminated:
@@ -105,7 +106,7 @@ class Interrupt:
 
 
 class InFlightChunk(NamedTuple):
-    """A chunk on its way."""
+    """A chunk that the device is computing."""
 
     chains: Chains
     chunk: Chunk
@@ -117,7 +118,7 @@ class InFlightChunk(NamedTuple):
 
 
 class Driver:
-    """Runs a plan's chunks from ``done`` intervals on."""
+    """Runs the chunks of a plan, beginning after ``done`` intervals."""
 
     def __init__(
         self,
@@ -129,28 +130,31 @@ class Driver:
         done: int = 0,
         seconds: float = 0.0,
         compile_seconds: float = 0.0,
+        failures: Sequence[Failure] = (),
     ):
-        """``seconds`` are those that the run took before it was interrupted."""
+        """Continue after ``seconds`` and ``failures`` of an earlier process, if there were any."""
         self._plan, self._sink, self._feeder = plan, sink, feeder
         self._store = sink if isinstance(sink, StoreWriter) else None
         self._begun = time.perf_counter() - seconds
-        self._outcome = Outcome(chains, done, seconds, compile_seconds)
+        self._outcome = Outcome(chains, done, seconds, compile_seconds, failures=list(failures))
         self._places = feeder.places if feeder else None
         self._count = 1
         self._error: Exception | None = None
+        self._stop_requested = False
+        self._run_ahead = all(observer.run_ahead for observer in self._observers())
         self._last_commit = (done, time.perf_counter())
         self._last_ready = time.perf_counter()
 
     def first_commit(self) -> None:
-        """A checkpoint before the first step, so that there is always one to go on from."""
+        """Write a checkpoint before the first step, so that a run can always be resumed."""
         self._commit()
         assert self._store is not None
         raise_together(self._store.checkpoints.wait)
 
     def run(self) -> Outcome:
-        """Until the end, a failure, or a request to stop."""
+        """Run until the end, a failure, or a request to stop."""
         plan, outcome = self._plan, self._outcome
-        with using(plan.program.mesh):
+        with ambient(plan.program.mesh):
             outcome.compile_seconds += self._compile()
             stored = self._store is not None
             total = plan.intervals * plan.every
@@ -167,41 +171,51 @@ class Driver:
         return outcome
 
     def _loop(self, monitor: Monitor, shown: Progress, interrupt: Interrupt) -> None:
-        plan, outcome = self._plan, self._outcome
-        launched, flight, stop_requested = outcome.done, None, False
+        outcome = self._outcome
+        launched, flight, more = outcome.done, None, True
         planned = int(all_gather(self._next_count(launched))[0])
         self._prepare(planned)
-        while True:
-            batches = self._batches() if planned else None
-            stop_requested = stop_requested or interrupt.asked
-            following, stop, due = self._decided(launched + planned, stop_requested, flight)
-            ahead = None
-            if planned and not stop:
+        while more or flight is not None:
+            # An observer may have to process a chunk before the next one begins.
+            hold = flight is not None and not self._run_ahead
+            batches = None if hold else self._batches(planned)
+            following, stop, due = self._decided(launched + planned, interrupt, flight)
+            more, ahead = planned > 0 and not stop, None
+            if more and not hold:
                 ahead = self._launch(flight, launched, planned, batches)
                 launched, planned = launched + planned, following
                 self._prepare(planned)
-            if flight is not None:
-                snapshot = self._take_in(flight, monitor)
-                shown.update(snapshot)
-                if outcome.failures:
-                    break
-                stop_requested = self._run_callbacks(snapshot) or stop_requested
-                # After the callbacks, whose memory is stored with it.
-                if due:
-                    self._commit()
-            flight = ahead
-            if flight is None:
+            if flight is not None and self._finish_chunk(flight, monitor, shown, due):
                 break
-        outcome.interrupted = outcome.done < plan.intervals and not outcome.failures
+            flight, more = ahead, more and hold
+        outcome.interrupted = outcome.done < self._plan.intervals and not self._has_failed
         self._finish()
-        # Everything is saved: now it may be said what went wrong, if anything did.
+        # Everything is saved, so errors can be raised now.
         raise_together(self._reraise)
 
+    def _finish_chunk(
+        self, flight: InFlightChunk, monitor: Monitor, shown: Progress, due: bool
+    ) -> bool:
+        """Process a chunk, run the callbacks, and save if ``due``; returns whether to stop."""
+        snapshot = self._take_in(flight, monitor)
+        shown.update(snapshot)
+        self._stop_requested = self._run_callbacks(snapshot) or self._stop_requested
+        if self._has_failed:
+            return True
+        # After the callbacks, because their memory is stored too.
+        if due:
+            self._commit()
+        return False
+
+    @property
+    def _has_failed(self) -> bool:
+        return bool(self._outcome.failures) and not self._plan.keep_going
+
     def _decided(
-        self, launched: int, stop_requested: bool, flight: InFlightChunk | None
+        self, launched: int, interrupt: Interrupt, flight: InFlightChunk | None
     ) -> tuple[int, bool, bool]:
-        """What all processes do next: intervals to plan, whether to stop, whether to commit."""
-        stop = stop_requested or self._error is not None
+        """The next intervals, whether to stop, and whether to commit, agreed by all processes."""
+        stop = self._stop_requested or interrupt.requested or self._error is not None
         due = flight is not None and self._due(flight.done)
         all_of_them = all_gather(np.array([self._next_count(launched), stop, due]))
         return int(all_of_them[0, 0]), bool(all_of_them[:, 1].any()), bool(all_of_them[:, 2].any())
@@ -210,9 +224,9 @@ class Driver:
         if self._feeder:
             self._feeder.prepare(count, self._plan.program.shape.rows)
 
-    def _batches(self) -> Feed | None:
-        """What the loader has ready; an error of its is kept until all is saved."""
-        if self._feeder is None:
+    def _batches(self, planned: int) -> Feed | None:
+        """The next batches of the loader. An error is raised after everything has been saved."""
+        if self._feeder is None or not planned:
             return None
         try:
             return self._feeder.get()
@@ -221,7 +235,7 @@ class Driver:
             return None
 
     def _run_callbacks(self, snapshot: Snapshot) -> bool:
-        """Whether a callback wants to stop; one that fails does, and loses nothing."""
+        """Whether a callback requests to stop. An error stops the run without losing draws."""
         try:
             requests = [bool(callback(snapshot)) for callback in self._plan.callbacks]
             return any(requests)
@@ -234,7 +248,7 @@ class Driver:
             raise self._error
 
     def _next_count(self, launched: int) -> int:
-        """How many intervals the next chunk makes."""
+        """The number of intervals of the next chunk."""
         plan = self._plan
         left = plan.intervals - launched
         count = min(plan.program.shape.rows, self._count)
@@ -255,7 +269,7 @@ class Driver:
         return None if store is None else store.commit_intervals(self._plan.every)
 
     def _compile(self) -> float:
-        """Compile by running no interval at all; the time that takes is not the run's."""
+        """Compile by running zero intervals. The time does not count as time of the run."""
         begun = time.perf_counter()
         program = self._plan.program
         feed = self._feeder.blank(program.shape.rows) if self._feeder else None
@@ -271,7 +285,7 @@ class Driver:
         chains = self._outcome.chains if flight is None else flight.chains
         batches, places = (None, None) if feed is None else feed
         if self._store is not None:
-            # No further ahead than one checkpoint that is still being written.
+            # At most one checkpoint is being written at any time.
             if launched > self._last_commit[0]:
                 raise_together(self._store.checkpoints.wait)
             if jax.process_index() == 0:
@@ -290,23 +304,25 @@ class Driver:
         chunk = flight.chunk
         columns = columns_of(chunk.rows, flight.intervals)
         if plan.program.keep.forget:
-            # For callbacks alone, which may look at them on the device.
+            # Only callbacks use the draws, possibly on the device.
             draws = partial(self._draws, chunk, columns)
-            self._sink.append(*_forgotten(chunk, columns))
+            self._sink.append(*_without_draws(chunk, columns))
         else:
             draws = cache(partial(self._draws, chunk, columns))
             self._sink.append(columns, list(draws().values()))
         if np.any(np.asarray(chunk.health.step)):
-            outcome.failures = failures_in(chunk.health, columns)
+            known = {failure.chain for failure in outcome.failures}
+            found = failures_in(chunk.health, columns)
+            outcome.failures += [failure for failure in found if failure.chain not in known]
         outcome.chains, outcome.done = flight.chains, flight.done
         self._places = flight.places
         seconds = ready - self._begun
         made = flight.intervals * plan.every
         step = flight.done * plan.every
-        return monitor.add(step, made, columns, Gathered(chunk, draws), seconds)
+        return monitor.add(step, made, columns, ChunkDraws(chunk, draws), seconds)
 
     def _draws(self, chunk: Chunk, columns: dict[str, np.ndarray]) -> dict[int, Kept]:
-        """A chunk's draws on the host, by chain; with a store those of this process's chains."""
+        """The draws of a chunk on the host, by chain; with a store only for chains held here."""
         plan, stored = self._plan, self._store is not None
         mesh = plan.program.mesh
         held = local_chains(mesh, plan.num_chains) if stored else range(plan.num_chains)
@@ -314,19 +330,19 @@ class Driver:
         return {int(chain): piece for chain, piece in zip(held, kept, strict=True)}
 
     def _adapt(self, count: int, took: float) -> None:
-        """Chunks of about the time wanted, found in a few steps."""
-        wanted = count * CHUNK_SECONDS / max(took, 1e-6)
-        self._count = int(max(1, min(wanted, max(self._count, 8 * count))))
+        """Adapt the number of intervals so that a chunk takes about ``CHUNK_SECONDS``."""
+        target = count * CHUNK_SECONDS / max(took, 1e-6)
+        self._count = int(max(1, min(target, max(self._count, 8 * count))))
 
     def _due(self, done: int) -> bool:
-        """Whether what is done by then should be committed."""
+        """Whether a checkpoint is due."""
         if self._store is None:
             return False
         store, (before, when) = self._plan.store, self._last_commit
         assert store is not None
         every = self._commit_intervals()
         return (
-            self._store.buffered > BUFFER_BYTES
+            self._store.buffered > MAX_BUFFER_BYTES
             or (every is not None and done // every > before // every)
             or (
                 store.checkpoint_seconds is not None
@@ -343,7 +359,7 @@ class Driver:
             "done": outcome.done,
             "interrupted": outcome.interrupted,
             "failures": [failure.to_json() for failure in outcome.failures],
-            "places": _shared(self._places),
+            "places": _furthest(self._places),
         }
         steps = outcome.done * self._plan.every
         memory = {
@@ -355,24 +371,24 @@ class Driver:
         self._last_commit = (outcome.done, time.perf_counter())
 
     def _finish(self) -> None:
-        """Everything to disk, and the checkpoint waited for."""
+        """Write everything to disk, and wait for the checkpoint."""
         if self._store is not None:
             self._commit(finished=self._outcome.done >= self._plan.intervals)
             raise_together(self._store.checkpoints.wait)
 
 
-def _forgotten(chunk: Chunk, columns: dict[str, np.ndarray]) -> tuple[Any, list[Kept]]:
-    """The rows alone, and no draw of any chain."""
+def _without_draws(chunk: Chunk, columns: dict[str, np.ndarray]) -> tuple[Any, list[Kept]]:
+    """The rows of a chunk, and an empty set of draws for each chain."""
     none = jax.tree.map(lambda x: np.zeros((0, *x.shape[2:]), x.dtype), chunk.kept)
     rows = {**columns, "keep": np.zeros_like(columns["keep"])}
     return rows, [none] * len(columns["keep"])
 
 
-def _shared(places: list[Any] | None) -> list[Any] | None:
-    """Each chain's place in its loader, from whichever process has it."""
+def _furthest(places: list[Any] | None) -> list[Any] | None:
+    """The place of each chain in its loader, gathered from all processes."""
     if places is None or jax.process_count() == 1:
         return places
-    # A process that does not hold a chain still has the place it began with: the furthest counts.
+    # A process that does not hold a chain still has its first place, so the furthest one counts.
     return [
         max(candidates, key=lambda p: -1 if p is None else p["taken"])
         for candidates in zip(*all_gather_json(places), strict=True)

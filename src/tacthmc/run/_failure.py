@@ -1,4 +1,4 @@
-"""What is said when a chain stops being finite."""
+"""Failures: chains that are no longer finite, with advice for the user."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,25 +12,25 @@ _NAMES = {
     "theta": "θ",
     "thermostat": "the thermostat z_θ",
     "xi": "ξ",
-    "xi_thermostat": "ξ's thermostat z_ξ",
+    "xi_thermostat": "the thermostat z_ξ",
 }
 
 _HINTS = {
     "energy": "the potential returned NaN or infinity: look at the log density at extreme θ"
     " (a log of 0, an overflow), or take a smaller step_size so that θ does not get there",
-    "theta": "θ's step is unstable: take a smaller step_size",
+    "theta": "the step of θ is unstable: take a smaller step_size",
     "thermostat": "the thermostat overshot: take a smaller step_size or a larger inertia"
     " (gamma or steps)",
-    "xi": "ξ's step is unstable: take a smaller step_size of the tempering, or a coupling with a lower"
-    " hottest temperature",
-    "xi_thermostat": "ξ's thermostat overshot: take a smaller step_size of the tempering, a larger"
-    " inertia of its thermostat, or integrator=Splitting()",
+    "xi": "the step of ξ is unstable: take a smaller step_size of the tempering, or a coupling with"
+    " a lower hottest temperature",
+    "xi_thermostat": "the thermostat of ξ overshot: take a smaller step_size of the tempering, a"
+    " larger inertia of its thermostat, or integrator=Splitting()",
 }
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Which chain stopped being finite, at which step, and what went first."""
+    """A chain that stopped being finite: its number, the step, and the quantities."""
 
     chain: int
     step: int
@@ -41,26 +41,26 @@ class Failure:
     def from_code(
         cls, chain: int, step: int, what: int, kinetic_temperature: float | None
     ) -> "Failure":
-        """Decode the bits that the compiled loop leaves."""
+        """Decode the bits in ``what`` that the compiled loop sets."""
         names = tuple(name for bit, name in enumerate(QUANTITIES) if what >> bit & 1)
         return cls(chain, step, names, kinetic_temperature)
 
     def to_json(self) -> dict[str, Any]:
-        """As a store keeps it."""
+        """The fields as JSON."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Failure":
-        """Read back."""
+        """The failure that :meth:`to_json` wrote."""
         return cls(**{**fields, "quantities": tuple(fields["quantities"])})
 
     @property
     def first(self) -> str:
-        """The quantity that went first."""
+        """The first quantity, which is the likely cause."""
         return self.quantities[0]
 
     def __str__(self) -> str:
-        """One paragraph: where, what, and what to change."""
+        """One paragraph: the chain, the step, the quantities, and advice."""
         gone = ", ".join(_NAMES[name] for name in self.quantities)
         heat = ""
         if self.kinetic_temperature is not None:
@@ -79,11 +79,11 @@ def failures_in(health: Health, columns: dict[str, np.ndarray]) -> list[Failure]
         heat = columns.get("kinetic_temperature")
         last = None
         if heat is not None:
-            seen = heat[chain][np.isfinite(heat[chain]) & columns["finite"][chain]]
-            last = float(seen[-1]) if seen.size else None
+            known = heat[chain][np.isfinite(heat[chain]) & columns["finite"][chain]]
+            last = float(known[-1]) if known.size else None
         found.append(Failure.from_code(int(chain), int(steps[chain]), int(what[chain]), last))
     return found
 
 
 class DivergedWarning(UserWarning):
-    """A run stopped early because a chain was no longer finite; its draws up to there stay."""
+    """A warning that a chain is no longer finite. The earlier draws of the run are kept."""

@@ -1,4 +1,4 @@
-"""From a loader to the device: the batches of one chunk, got ready while the last one runs."""
+"""Feeding batches from a loader to the device, prepared while the previous chunk runs."""
 
 import base64
 import pickle
@@ -13,22 +13,22 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tacthmc.compiler._mesh import BATCH, CHAINS, axis, held_chains
 from tacthmc.potentials._streamed import Source
 
-# The batches of a chunk are held twice: in use, and being made ready.
-FEED_BYTES = 1 << 27
+MAX_FEED_BYTES = 1 << 27
+"""The largest size of the batches of a chunk. Two chunks are held: in use, and in preparation."""
 
 
 class Feed(NamedTuple):
-    """A chunk's batches on the device, and where the loaders then stand."""
+    """The batches of a chunk on the device, and the places of the loaders after it."""
 
     batches: Any
     places: list[Any]
 
 
 class Stream:
-    """One loader's batches without end, and the place in it."""
+    """The endless batches of one loader, and the place in it."""
 
     def __init__(self, loader: Any, place: Any = None):
-        """``place`` is what :meth:`place` gave, to go on from there."""
+        """Begin at ``place``, an earlier result of :meth:`place`."""
         self._loader, self._iterator = loader, iter(loader)
         self._taken = 0
         self._shapes: Any = None
@@ -42,7 +42,7 @@ class Stream:
                 self._next()
 
     def place(self) -> dict[str, Any]:
-        """Where the loader stands, as JSON can hold it."""
+        """The place in the loader, as a JSON value."""
         state = None
         if hasattr(self._iterator, "get_state") and hasattr(self._iterator, "set_state"):
             state = _encoded(self._iterator.get_state())
@@ -67,7 +67,7 @@ class Stream:
         return batch
 
     def take(self) -> Any:
-        """The next batch, of NumPy arrays, checked against the first one's shape."""
+        """The next batch as NumPy arrays, checked against the shape of the first."""
         batch = jax.tree.map(np.asarray, self._next())
         lengths = {x.shape[:1] for x in jax.tree.leaves(batch)}
         if len(lengths) != 1 or lengths in ({()}, {(0,)}):
@@ -87,7 +87,7 @@ class Stream:
 
 
 class Feeder:
-    """Makes the batches of the next chunk ready in a thread of its own."""
+    """Prepares the batches of the next chunk in a thread of its own."""
 
     def __init__(
         self,
@@ -97,47 +97,47 @@ class Feeder:
         mesh: Mesh | None,
         places: list[Any] | None,
     ):
-        """``places`` are those of a checkpoint."""
+        """Open the loaders, at the ``places`` of a checkpoint if there are any."""
         self.per_chain, self._num_chains = source.per_chain, num_chains
         self._every, self._mesh = every, mesh
         self._held = held_chains(mesh, num_chains) if source.per_chain else np.arange(1)
-        # A chain held by another process has no stream here; its place is that process's to say.
+        # A chain held by another process has no stream here, and that process knows its place.
         places = places or [None] * (num_chains if source.per_chain else 1)
         self.places = places
         self._streams = {int(c): Stream(source.open(int(c)), places[c]) for c in self._held}
-        # The first batches are looked at before the run, and used in it.
+        # The first batches are checked before the run, and then used in it.
         self._ahead = {c: stream.take() for c, stream in self._streams.items()}
         self.example = next(iter(self._ahead.values()))
-        # Whether floats are double is a thread's own setting.
+        # The precision of floats is a setting of each thread.
         self._x64 = jnp.result_type(float) == jnp.float64
         self._thread = ThreadPoolExecutor(1, "tacthmc-feed")
         self._ready: Future[Feed] | None = None
 
     @property
     def bytes_per_interval(self) -> int:
-        """What one interval's batches take."""
+        """The size of the batches of one interval, in bytes."""
         chains = self._num_chains if self.per_chain else 1
         return chains * self._every * sum(x.nbytes for x in jax.tree.leaves(self.example))
 
     @property
     def batch_size(self) -> int:
-        """The examples in a batch."""
+        """The number of examples in a batch."""
         return len(jax.tree.leaves(self.example)[0])
 
     def blank(self, rows: int) -> Any:
-        """Batches of zeros, to compile with."""
+        """Batches of zeros, for compiling."""
         blank = jax.tree.map(
             lambda x: np.zeros((rows, self._every, *x.shape), x.dtype), self.example
         )
         return self._placed(dict.fromkeys(self._streams, blank))
 
     def prepare(self, count: int, rows: int) -> None:
-        """Begin to make ``count`` intervals' batches ready."""
+        """Begin to prepare the batches of ``count`` intervals."""
         if count:
             self._ready = self._thread.submit(self._made, count, rows)
 
     def get(self) -> Feed:
-        """What was being made ready."""
+        """The prepared batches."""
         assert self._ready is not None
         return self._ready.result()
 
@@ -191,7 +191,7 @@ class Feeder:
 
 
 def _encoded(state: Any) -> str:
-    # JSON alone would turn tuples into lists and numbers that are keys into strings.
+    # A pickle, because JSON turns tuples into lists and numeric keys into strings.
     return base64.b64encode(pickle.dumps(state)).decode()
 
 

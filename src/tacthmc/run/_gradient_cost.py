@@ -1,4 +1,4 @@
-"""How much arithmetic a step's gradient is, and of which kind, counted before compiling."""
+"""The cost of the gradient of a step, counted before compiling."""
 
 import math
 from collections.abc import Iterable
@@ -10,50 +10,52 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from tacthmc.dynamics._low_rank import has_low_rank
 from tacthmc.potentials import Potential, forces
 
-HEAVY = 100_000_000
-"""Multiplications a step from which a CPU does better with one chain at a time on a core: its
-caches then hold that chain's activations, and its matrix products are large enough alone. (Not so
-of small ones in loops, see :class:`GradientCost`.)
+MIN_HEAVY_PRODUCTS = 100_000_000
+"""The number of multiplications per step from which a CPU core is faster with one chain at a time.
+Its caches then hold the activations of that chain, and its matrix products are large enough by
+themselves. (Small products in loops are not, see :class:`GradientCost`.)
 """
 
 
 class GradientCost(NamedTuple):
-    """Multiplications in matrix products and convolutions.
+    """The number of multiplications in matrix products and convolutions.
 
-    >>> GradientCost(405_000_000, 262_000_000).heavy, GradientCost(405_000_000, 262_000_000).recurrent
+    >>> cost = GradientCost(405_000_000, 262_000_000)
+    >>> cost.heavy, cost.recurrent
     (True, True)
     """
 
     products: int
     in_loops: int
-    """Those of them in loops of which a single turn is not heavy."""
+    """Those in loops with a small cost per iteration."""
 
     @property
     def heavy(self) -> bool:
-        """Whether there are so many that chains are better not mixed on a core."""
-        return self.products >= HEAVY
+        """Whether a core is faster with one chain at a time."""
+        return self.products >= MIN_HEAVY_PRODUCTS
 
     @property
     def recurrent(self) -> bool:
-        """Whether most come in small portions that wait for each other, as an LSTM's do.
+        """Whether most products are small and wait for each other, as in an LSTM.
 
-        Cores that share the work of single products have too little to do then in one chain's.
+        If cores share the work of single products, one chain then does not keep them busy.
         """
         return 2 * self.in_loops > self.products
 
     def in_turn(self, cores_share_products: bool) -> bool:
-        """Whether chains on a device had better take turns."""
+        """Whether the chains of a device should run one after the other."""
         return self.heavy and not (self.recurrent and cores_share_products)
 
     def spreads_batches(self, ways: int) -> bool:
-        """Whether cores had better share each batch, where chains could be spread ``ways`` ways."""
+        """Whether cores should share each batch, if chains can be spread over ``ways`` cores."""
         return self.heavy and (ways == 1 or not self.recurrent)
 
 
 def cost_of(jaxpr: Jaxpr) -> GradientCost:
-    """What a traced function multiplies.
+    """The number of multiplications of a traced function.
 
-    Loops count as often as they turn, where that is known; of branches the dearest counts.
+    Loops of known length count once for each iteration. Of several branches the most expensive one
+    counts.
 
     >>> import jax, jax.numpy as jnp
     >>> cost_of(jax.make_jaxpr(lambda a, b: a @ b)(jnp.ones((2, 3)), jnp.ones((3, 5))).jaxpr)
@@ -83,16 +85,16 @@ def _of(equation: Any) -> GradientCost:
     inside = [part for value in params.values() for part in _inside(value)]
     if name == "cond":
         return max(inside, default=GradientCost(0, 0))
-    turn = _sum(inside)
+    body = _sum(inside)
     if name != "scan":
-        return turn
-    turns = params["length"]
-    in_loops = turn.in_loops if turn.heavy else turn.products
-    return GradientCost(turns * turn.products, turns * in_loops)
+        return body
+    length = params["length"]
+    in_loops = body.in_loops if body.heavy else body.products
+    return GradientCost(length * body.products, length * in_loops)
 
 
 def _inside(value: Any) -> list[GradientCost]:
-    """The work of the functions that a parameter holds."""
+    """The costs of the functions in a parameter of an operation."""
     if isinstance(value, ClosedJaxpr):
         return [cost_of(value.jaxpr)]
     if isinstance(value, Jaxpr):
@@ -103,9 +105,9 @@ def _inside(value: Any) -> list[GradientCost]:
 
 
 def gradient_cost(potential: Potential, data: Any, position: Any, model: Any) -> GradientCost:
-    """That of one step's energy and gradient, of one chain.
+    """The cost of the energy and gradient in one step of one chain.
 
-    ``data`` is what the potential's batches start with, or a streamed posterior's batch.
+    ``data`` is the initial memory of the batches, or a batch of a streamed posterior.
     """
 
     def step(data: Any, position: Any, model: Any) -> Any:
@@ -115,27 +117,27 @@ def gradient_cost(potential: Potential, data: Any, position: Any, model: Any) ->
     return cost_of(jax.make_jaxpr(step)(data, position, model).jaxpr)
 
 
-LARGE = 1 << 13
-"""Parameters below which no gradient is heavy enough to be looked at."""
+MIN_LARGE_PARAMETERS = 1 << 13
+"""The number of parameters below which the cost of the gradient is not counted."""
 
 
 class Placement(NamedTuple):
-    """How a device takes its chains."""
+    """How a device runs its chains."""
 
     in_turn: bool
-    """One after the other."""
+    """Whether chains run one after the other."""
     heavy: bool
-    """A step is mostly its gradient."""
+    """Whether the gradient dominates the cost of a step."""
 
 
 def placement(
     sampler: Any, potential: Potential, data: Any, position: Any, model: Any
 ) -> Placement:
-    """Of large chains on a CPU, by what a step computes and on how many devices; of shapes alone."""
+    """How a CPU runs large chains, from the cost of a step and the number of devices."""
     if has_low_rank((sampler, potential)):
-        # Thin products of several vectors take XLA several times as long as those of each.
+        # A thin matrix times several vectors takes XLA several times as long as times each vector.
         return Placement(in_turn=True, heavy=True)
     cost = gradient_cost(potential.for_chain(0), data, position, model)
-    # Without a mesh a CPU is one device, whose cores share what they are given.
+    # Without a mesh a CPU is one device, whose cores share single operations.
     share_products = not jax.sharding.get_abstract_mesh().axis_names
     return Placement(cost.in_turn(share_products), cost.heavy)

@@ -1,4 +1,8 @@
-"""One interval of one chain, the compiled inner loop: ``keep.every`` steps, a row and a draw."""
+"""The compiled inner loop: one interval of one chain, with ``keep.every`` steps, a row and a draw.
+
+The units of a run are step < block < interval < chunk. A block is a group of steps whose random
+numbers are drawn together. A chunk is a call of the compiled program.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -14,35 +18,36 @@ from tacthmc.dynamics import Info, Sampler
 from tacthmc.potentials import Potential
 from tacthmc.run._relaxation import Window, after_step, new_visit
 
-# Random numbers are drawn for a block of steps at a time: in low dimension that costs far
-# less than one call a step. The numbers are the same as one call a step would give.
-BLOCK_NUMBERS = 1 << 15
-BLOCK_STEPS = 50
+# Random numbers are drawn for a block of steps at a time. In low dimension that costs far less than
+# one call per step, and gives the same numbers.
+MAX_BLOCK_NUMBERS = 1 << 15
+MAX_BLOCK_STEPS = 50
 
-# The order is that in which a cause shows: a bad energy spoils all else in the same step.
 QUANTITIES = ("energy", "theta", "thermostat", "xi", "xi_thermostat")
+"""The monitored quantities, causes before effects: a bad energy spoils the others in one step."""
 
 
 class Shape(NamedTuple):
-    """What a chunk's program is made for."""
+    """The static parameters of the program of a chunk."""
 
     rows: int
-    """Intervals that it has room for."""
+    """The largest number of intervals."""
     every: int
-    """Steps in an interval."""
+    """The number of steps in an interval."""
     keep_all: bool = False
     """Whether draws of all temperatures are kept, with their full-data energy."""
     relaxation_window: int | None = None
+    """As :class:`tacthmc.Keep` has it."""
     sampler_per_chain: bool = False
     """Whether the sampler has a leading chain axis."""
     feed_per_chain: bool = False
-    """Whether batches that are fed in have one."""
+    """Whether batches that are fed in have a leading chain axis."""
     chain_axis: str | None = None
-    """The mesh's axis of chains."""
+    """The name of the mesh axis for chains."""
 
 
 class Row(NamedTuple):
-    """Statistics of an interval and its last step."""
+    """The statistics of an interval and its last step."""
 
     step: Int[Array, ""]
     keep: Bool[Array, ""]
@@ -60,37 +65,43 @@ class Row(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A draw: the position, the model's state with it, and U(θ) where weights need it."""
+    """A draw: the position, the model state, and the energies if weights need them."""
 
     position: Position
     model: Any
     full_energy: Any
+    """U(θ)."""
     tempered_energy: Any = None
-    """U1(θ), where λ multiplies a part of U only."""
+    """U1(θ), where λ multiplies only a part of U."""
 
     @property
     def energies(self) -> dict[str, Any]:
-        """Those that there are."""
+        """The energies that are not None, by name."""
         both = {"full_energy": self.full_energy, "tempered_energy": self.tempered_energy}
         return {name: value for name, value in both.items() if value is not None}
 
 
 class Health(NamedTuple):
-    """The first step after which something was not finite (0: none yet), and what it was."""
+    """Whether a chain is still finite."""
 
     step: Int[Array, ""]
+    """The first step after which a quantity was not finite, or 0."""
     what: Int[Array, ""]
+    """A bit for each of ``QUANTITIES`` that was not finite."""
 
 
 class Chain(NamedTuple):
-    """All that a chain carries: its state, its place in the data, and what is watched."""
+    """Everything that a chain carries from step to step."""
 
     state: Any
+    """The state of the sampler."""
     data: Any
-    out_hot: Bool[Array, ""]
-    """Whether it has been next to a wall since it last was at unit temperature."""
+    """The memory of the batches."""
+    was_hot: Bool[Array, ""]
+    """Whether ξ has been next to a wall since it was last at unit temperature."""
     health: Health
     relaxation: Window | None
+    """The window of the relaxation test, if there is one."""
 
 
 class Sums(NamedTuple):
@@ -103,7 +114,7 @@ class Sums(NamedTuple):
 
 
 class _Carry(NamedTuple):
-    """What the loop of steps carries."""
+    """The carry of the loop over steps."""
 
     chain: Chain
     sums: Sums
@@ -130,31 +141,31 @@ def run_interval(
     potential: Potential,
     key: PRNGKey,
     chain: Chain,
-    fed: Any,
+    batches: Any,
     after: Int[Array, ""],
     shape: Shape,
     heavy: bool = False,
 ) -> tuple[Chain, Row, Kept]:
     """One interval of one chain: a row, and a draw that counts if the row says ``keep``.
 
-    ``fed`` has the batches of a streamed posterior, with leading steps, or is None; ``heavy`` says
-    that a step's gradient takes far longer than the rest of it.
+    ``batches`` has the batches of a streamed posterior with a leading axis of steps, or is None.
+    ``heavy`` says that the gradient dominates the cost of a step.
     """
     block = block_steps(shape.every, dimension(chain.state.position))
     blocks, rest = divmod(shape.every, block)
 
     def part(start: int, *sizes: int) -> Any:
         end = start + math.prod(sizes)
-        return jax.tree.map(lambda x: x[start:end].reshape(*sizes, *x.shape[1:]), fed)
+        return jax.tree.map(lambda x: x[start:end].reshape(*sizes, *x.shape[1:]), batches)
 
-    def one_block(carry: _Carry, fed: Any, steps: int = block) -> tuple[_Carry, None]:
-        return _steps(sampler, potential, key, carry, fed, steps, shape), None
+    def one_block(carry: _Carry, batches: Any, steps: int = block) -> tuple[_Carry, None]:
+        return _steps(sampler, potential, key, carry, batches, steps, shape), None
 
-    first = jax.tree.map(lambda x: x[0], fed)
+    first = jax.tree.map(lambda x: x[0], batches)
     carry = _new_carry(chain, _info_shape(sampler, potential, chain, first))
-    # Of large positions two steps at a time: momenta that are read after the new ones are written
-    # would be copied at every turn of the loop, and so are exchanged with them instead. (Where the
-    # gradient is most of a step, it would only take longer to compile.)
+    # For large positions the loop makes two steps per iteration. With one, the momenta are still
+    # read after the new ones are written, and would be copied in each iteration. With two, old and
+    # new momenta swap their memory. (If the gradient dominates, this would only add compile time.)
     pair = 2 if block == 1 and jax.default_backend() == "cpu" and not heavy else 1
     carry, _ = jax.lax.scan(one_block, carry, part(0, blocks, block), length=blocks, unroll=pair)
     if rest:
@@ -164,10 +175,10 @@ def run_interval(
 
 
 def block_steps(every: int, size: int) -> int:
-    """How many steps' random numbers are drawn at once; best a divisor of ``every``."""
-    most = max(1, min(every, BLOCK_STEPS, BLOCK_NUMBERS // max(size, 1)))
+    """The number of steps in a block, preferably a divisor of ``every``."""
+    most = max(1, min(every, MAX_BLOCK_STEPS, MAX_BLOCK_NUMBERS // max(size, 1)))
     fitting = next(steps for steps in range(most, 0, -1) if every % steps == 0)
-    # Where no large number divides it, whole blocks and a shorter one after them.
+    # If no large number divides ``every``, the last block is shorter.
     return fitting if 2 * fitting >= most else most
 
 
@@ -210,11 +221,11 @@ def _steps(
     potential: Potential,
     key: PRNGKey,
     carry: _Carry,
-    fed: Any,
+    batches: Any,
     count: int,
     shape: Shape,
 ) -> _Carry:
-    """``count`` steps of a chain, on random numbers drawn for all of them at once."""
+    """``count`` steps of a chain, with random numbers drawn for all of them at once."""
     position, data = carry.chain.state.position, carry.chain.data
     numbers = carry.chain.state.step + jnp.arange(count)
 
@@ -227,19 +238,19 @@ def _steps(
         noise, selection = drawn
         batch = potential.batches.fetch(selection)
         state, info = sampler.advance(noise, carry.chain.state, potential, batch)
-        return _watched(carry, state, info, shape.relaxation_window), None
+        return _after_step(carry, state, info, shape.relaxation_window), None
 
     def with_data(carry: _Carry, data: Any) -> _Carry:
         return carry._replace(chain=carry.chain._replace(data=data))
 
     if count == 1:
-        # Without an inner loop, whose carry would be copied.
-        batch = data if fed is None else jax.tree.map(lambda x: x[0], fed)
+        # No inner loop, because its carry would be copied.
+        batch = data if batches is None else jax.tree.map(lambda x: x[0], batches)
         after, drawn = draw(batch, numbers[0])
         carry, _ = step(carry, drawn)
-        return with_data(carry, after if fed is None else data)
-    if fed is not None:
-        drawn = jax.vmap(lambda batch, k: draw(batch, k)[1])(fed, numbers)
+        return with_data(carry, after if batches is None else data)
+    if batches is not None:
+        drawn = jax.vmap(lambda batch, k: draw(batch, k)[1])(batches, numbers)
     elif jax.tree.leaves(data):
         data, drawn = jax.lax.scan(draw, data, numbers)
     else:
@@ -259,7 +270,7 @@ def _info_shape(sampler: Sampler, potential: Potential, chain: Chain, example: A
 
 
 def _new_carry(chain: Chain, info: Info) -> _Carry:
-    """Nothing summed in this interval yet; ``info`` has the shapes of one step's report."""
+    """The carry with empty sums; ``info`` has the shapes of the information on a step."""
     info = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), info)
     sums = Sums(
         jnp.zeros_like(info.energy),
@@ -270,14 +281,14 @@ def _new_carry(chain: Chain, info: Info) -> _Carry:
     return _Carry(chain, sums, info)
 
 
-def _watched(carry: _Carry, state: Any, info: Info, window: int | None) -> _Carry:
+def _after_step(carry: _Carry, state: Any, info: Info, window: int | None) -> _Carry:
     """The carry after one more step, which ended in ``state``."""
     chain, sums = carry.chain, carry.sums
-    trips, out_hot, relaxation = sums.trips, chain.out_hot, chain.relaxation
+    trips, was_hot, relaxation = sums.trips, chain.was_hot, chain.relaxation
     if trips is not None and info.hot is not None:
-        # A journey plateau → next to a wall → plateau ends.
-        home = out_hot & info.at_unit_temperature
-        trips, out_hot = trips + home.astype(trips.dtype), (out_hot | info.hot) & ~home
+        # A round trip plateau → next to a wall → plateau ends.
+        home = was_hot & info.at_unit_temperature
+        trips, was_hot = trips + home.astype(trips.dtype), (was_hot | info.hot) & ~home
     if relaxation is not None and window is not None:
         relaxation = after_step(relaxation, info.energy, info.at_unit_temperature, window)
     sums = Sums(
@@ -286,17 +297,17 @@ def _watched(carry: _Carry, state: Any, info: Info, window: int | None) -> _Carr
         _plus(sums.xi_kinetic, info.xi_kinetic_temperature),
         trips,
     )
-    health = _examined(chain.health, state, info)
-    return _Carry(Chain(state, chain.data, out_hot, health, relaxation), sums, info)
+    health = _checked_health(chain.health, state, info)
+    return _Carry(Chain(state, chain.data, was_hot, health, relaxation), sums, info)
 
 
-def _examined(health: Health, state: Any, info: Info) -> Health:
-    moved = info.kinetic_temperature
-    if moved is None:
-        # Without momenta, whose sum of squares is at hand, θ itself has to be summed up.
+def _checked_health(health: Health, state: Any, info: Info) -> Health:
+    theta = info.kinetic_temperature
+    if theta is None:
+        # Without the kinetic temperature, which contains all momenta, θ itself is summed.
         leaves = jax.tree.leaves(state.position)
-        moved = sum((jnp.sum(x).astype(info.energy.dtype) for x in leaves), 0 * info.energy)
-    values = (info.energy, moved, info.thermostat, info.xi, info.xi_thermostat)
+        theta = sum((jnp.sum(x).astype(info.energy.dtype) for x in leaves), 0 * info.energy)
+    values = (info.energy, theta, info.thermostat, info.xi, info.xi_thermostat)
     what = jnp.zeros((), int)
     for bit, value in enumerate(values):
         if value is not None:

@@ -1,4 +1,4 @@
-"""What a run keeps: which steps, from when on, and at which temperatures."""
+"""Which draws a run keeps: how often, from which step on, and at which temperatures."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -6,18 +6,18 @@ from typing import Any, Literal
 from tacthmc import _checks as checks
 from tacthmc.dynamics import Langevin
 from tacthmc.potentials import Potential
-from tacthmc.run._relaxation import BLOCKS
+from tacthmc.run._relaxation import WINDOW_BLOCKS
 
 DEFAULT_EVERY = 50
-"""Steps between two draws, where neither the user nor tuning says how many."""
+"""The number of steps between draws, if neither the user nor tuning sets it."""
 
 
 @dataclass(frozen=True)
 class Keep:
-    """Which draws of a run are kept, for :func:`tacthmc.sample` (line 17 of Algorithm 1).
+    """Which draws of a run are kept, for :func:`tacthmc.sample` (lines 16 and 17 of Algorithm 1).
 
-    A draw is due at every ``every``-th step after the first ``after``. It is kept if the chain is at
-    unit temperature then, so that it comes from the posterior.
+    A draw is due at every ``every``-th step after the first ``after`` steps. It is kept if the
+    chain is at unit temperature, where draws come from the posterior.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -28,21 +28,22 @@ class Keep:
     """
 
     every: int | None = None
-    """K; 50 by default, or what :func:`tacthmc.tune` chose."""
+    """K, the number of steps between draws; by default 50, or the choice of
+    :func:`tacthmc.tune`."""
     after: int | None = None
-    """The first steps, never kept; a tenth of the run by default."""
+    """The number of first steps from which nothing is kept; by default a tenth of the run."""
     temperatures: Literal["unit", "all"] = "unit"
     """"all" keeps draws of all temperatures, with ``run.log_weights`` that turn them into draws
     from the posterior. The weights need the full-data energy at every draw."""
     relaxation_window: int | None = None
-    """Steps; after each return to unit temperature nothing is kept before the energy has stopped
-    falling from one window of so many steps to the next (:mod:`tacthmc.run._relaxation`)."""
+    """The length of a window in steps. After each return to unit temperature nothing is kept until
+    the energy no longer falls from one window to the next (:mod:`tacthmc.run._relaxation`)."""
     forget: bool = False
-    """Whether draws are handed to the callbacks and then forgotten, for models whose draws would
-    fill the memory; the run then has its trace only."""
+    """Whether draws are passed to the callbacks and then dropped, for models whose draws would fill
+    the memory. The run then has its trace only."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be done, whatever is sampled."""
+        """Check the values that do not depend on the sampler."""
         if self.every is not None:
             checks.whole("Keep.every", self.every, 1)
         if self.after is not None:
@@ -52,7 +53,7 @@ class Keep:
                 f"Keep.temperatures must be 'unit' or 'all'; got {self.temperatures!r}"
             )
         if self.relaxation_window is not None:
-            checks.whole("Keep.relaxation_window", self.relaxation_window, 2 * BLOCKS)
+            checks.whole("Keep.relaxation_window", self.relaxation_window, 2 * WINDOW_BLOCKS)
         if self.forget and self.temperatures == "all":
             raise ValueError("Keep.forget goes with temperatures='unit': weights need all draws")
 
@@ -62,11 +63,11 @@ class Keep:
         return self.temperatures == "all"
 
     def to_json(self) -> dict[str, Any]:
-        """As a run's folder has it."""
+        """The fields as JSON."""
         return asdict(self)
 
-    def completed(self, sampler: Any, num_steps: int | None = None) -> "Keep":
-        """With numbers in the place of those that were not given."""
+    def with_defaults(self, sampler: Any, num_steps: int | None = None) -> "Keep":
+        """The same options, with the defaults for a sampler and the length of a run."""
         every, after = self.every, self.after
         if every is None:
             tuning = sampler.tuning if isinstance(sampler, Langevin) else None
@@ -76,7 +77,7 @@ class Keep:
         return replace(self, every=every, after=after)
 
     def check(self, sampler: Any, potential: Potential) -> None:
-        """Refuse what does not go with this sampler and this potential."""
+        """Check the values against a sampler and a potential."""
         if self.all_temperatures and not potential.traits.has_energy:
             raise ValueError(
                 "Keep.temperatures='all' weighs draws by their full-data energy, which this"
@@ -89,13 +90,13 @@ class Keep:
         tempering = getattr(sampler, "tempering", None)
         if tempering is None:
             raise ValueError(
-                "Keep.relaxation_window is for tempered samplers: without a tempering variable θ is"
-                " never hot"
+                "Keep.relaxation_window is for tempered samplers: without a tempering variable θ"
+                " never gets hot"
             )
         rest = checks.concrete(tempering.rest_steps) if tempering.rest_steps is not None else None
         if rest is not None and 2 * self.relaxation_window > rest.min():
             raise ValueError(
-                "Keep.relaxation_window must fit twice into the time that ξ rests on the plateau,"
-                f" or nothing is ever kept; got {self.relaxation_window} and a rest of"
+                "Keep.relaxation_window must fit twice into the rest of ξ on the plateau, or"
+                f" nothing is ever kept; got {self.relaxation_window} and a rest of"
                 f" {float(rest.min()):g} steps"
             )

@@ -1,7 +1,7 @@
-"""What a person, or a callback, is told of a run while it goes on.
+"""Progress of a running run: snapshots for callbacks, and the display.
 
-A terminal shows a live display, elsewhere there is a line a minute. Nothing in the compiled code
-knows of it: it is told between chunks.
+A terminal shows a live display; elsewhere there is a line a minute. All of it happens between
+chunks, outside of compiled code.
 """
 
 import sys
@@ -20,16 +20,16 @@ from tacthmc.run._interval import Kept
 from tacthmc.run._program import Chunk
 
 
-class Gathered(NamedTuple):
-    """A chunk's draws: on the device, and how to have them on the host."""
+class ChunkDraws(NamedTuple):
+    """The draws of a chunk: on the device, and a function that copies them to the host."""
 
     chunk: Chunk
-    draws: Callable[[], dict[int, Kept]]
+    on_host: Callable[[], dict[int, Kept]]
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run after a chunk. A callback that returns True ends the run there, all saved.
+    """A run after a chunk. A callback that returns True ends the run there, with all draws saved.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -45,43 +45,44 @@ class Snapshot:
     num_steps: int
     seconds: float
     steps_per_second: float
-    """Steps of one chain a second, over the last chunks."""
+    """Steps of one chain per second, over the last chunks."""
     kept: np.ndarray
-    """Draws of each chain so far."""
+    """The number of draws of each chain so far."""
     plateau_share: np.ndarray
-    """Each chain's share of steps at unit temperature, since this process began."""
+    """The share of steps at unit temperature of each chain, since this process began."""
     rows: dict[str, np.ndarray]
     """The statistics of this chunk, each (chain, row), as in ``run.trace``."""
-    gathered: Gathered | None = None
+    chunk_draws: ChunkDraws | None = None
+    """The draws of this chunk, behind ``draws`` and ``chunk``."""
 
     @cached_property
     def draws(self) -> dict[int, Kept]:
         """The draws of this chunk by chain: ``position`` (and ``model``) with a leading draw axis.
 
-        With a store, those of the chains that this process has.
+        With a store, only the chains of this process are included.
         """
-        return {} if self.gathered is None else self.gathered.draws()
+        return {} if self.chunk_draws is None else self.chunk_draws.on_host()
 
     @property
     def chunk(self) -> Chunk | None:
-        """The same on the device, all chains together, as :meth:`tacthmc.Program.advance` gives it."""
-        return None if self.gathered is None else self.gathered.chunk
+        """The draws of all chains on the device, as from :meth:`tacthmc.Program.advance`."""
+        return None if self.chunk_draws is None else self.chunk_draws.chunk
 
     def last(self, name: str) -> np.ndarray | None:
-        """The last value of a statistic in each chain; None where there is none."""
+        """The last value of a statistic in each chain, or None if the run does not have it."""
         return self.rows[name][:, -1] if name in self.rows else None
 
     @property
     def seconds_left(self) -> float:
-        """As far as can be told."""
+        """The estimated time to the end, from the speed of the last chunks."""
         return (self.num_steps - self.step) / max(self.steps_per_second, 1e-9)
 
 
 class Observer:
-    """A callback that remembers: what it has gathered is stored with every checkpoint.
+    """A callback with a memory that is stored with every checkpoint.
 
-    For averages over draws that are too large to keep. Subclass it, and give :func:`tacthmc.resume`
-    a new one, which then goes on from what was stored.
+    It is for averages over draws that are too large to keep. Subclass it, and pass a new instance
+    to :func:`tacthmc.resume`, which restores its memory.
 
     >>> import jax, jax.numpy as jnp, numpy as np, tacthmc
     >>> class Mean(Observer):
@@ -101,31 +102,36 @@ class Observer:
     (0, True)
     """
 
+    run_ahead: bool = True
+    """Whether the next chunk is computed while the observer processes this one. If not, work of the
+    observer on the device does not wait for that chunk, and a run that it ends has no later steps.
+    """
+
     def __call__(self, snapshot: Snapshot) -> Any:
-        """Look at a chunk; True ends the run."""
+        """Process a chunk; True ends the run."""
         raise NotImplementedError
 
     def memory(self) -> dict[str, np.ndarray]:
-        """What is to be stored, arrays by name."""
+        """The arrays to store, by name."""
         return {}
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Go on from what was stored."""
+        """Restore the stored arrays."""
 
     def next_stop(self, done: int) -> int | None:
-        """Before how many intervals a chunk shall end, when so many are launched; None: anywhere."""
+        """The interval at which the chunk after ``done`` intervals has to end, or None for any."""
         return None
 
 
 class Monitor:
-    """Adds chunks up."""
+    """Makes the snapshots, with totals over chunks."""
 
     def __init__(self, num_chains: int, num_steps: int, counts: np.ndarray, begun: float):
-        """``counts`` and ``begun`` are the draws and seconds that a resumed run already has."""
+        """Begin with ``counts`` draws and ``begun`` seconds, which a resumed run already has."""
         self._begun = begun
         self._kept, self._num_steps = np.array(counts, int), num_steps
         self._plateau, self._rows = np.zeros(num_chains), 0
-        # Over some chunks: the end of one alone is seen too coarsely.
+        # The speed is measured over several chunks, because the end of one is not precise enough.
         self._recent: deque[tuple[float, int]] = deque(maxlen=20)
 
     def add(
@@ -133,10 +139,10 @@ class Monitor:
         step: int,
         made: int,
         columns: dict[str, Any],
-        gathered: Gathered,
+        chunk_draws: ChunkDraws,
         seconds: float,
     ) -> Snapshot:
-        """The picture after a chunk of ``made`` steps, so many seconds into the run."""
+        """The snapshot after a chunk of ``made`` steps."""
         if not self._recent:
             self._recent.append((self._begun, step - made))
         then, before = self._recent[0]
@@ -152,14 +158,15 @@ class Monitor:
             kept=self._kept,
             plateau_share=self._plateau / self._rows,
             rows=columns,
-            gathered=gathered,
+            chunk_draws=chunk_draws,
         )
 
 
-SHOWN_CHAINS = 8
+MAX_SHOWN_CHAINS = 8
 LINE_SECONDS = 60.0
+"""The time between lines of progress outside of a terminal."""
 
-# Column titles of the table of chains, the statistic each shows, and its format.
+# The columns of the table of chains: title, statistic and format.
 COLUMNS = (
     ("ξ", "xi", "{:+.2f}"),
     ("temperature", "temperature", "{:.2f}"),
@@ -171,16 +178,16 @@ COLUMNS = (
 class Progress:
     """A live display in a terminal, a line a minute elsewhere, or nothing."""
 
-    def __init__(self, wanted: bool | None, num_chains: int, total: int, compile_seconds: float):
-        """``wanted`` None means: the live display only in a terminal. ``total`` counts steps."""
-        here = jax.process_index() == 0 and wanted is not False
+    def __init__(self, live: bool | None, num_chains: int, total: int, compile_seconds: float):
+        """Show ``total`` steps; ``live`` None shows the live display only in a terminal."""
+        here = jax.process_index() == 0 and live is not False
         self._num_chains, self._total = num_chains, total
         self._compile_seconds = compile_seconds
         self._live: Any = None
         self._bar: Any = None
-        self._lines = here and wanted is None and not sys.stderr.isatty()
+        self._lines = here and live is None and not sys.stderr.isatty()
         self._last_line = time.perf_counter()
-        if here and (wanted or sys.stderr.isatty()):
+        if here and (live or sys.stderr.isatty()):
             self._open()
 
     def _open(self) -> None:
@@ -201,7 +208,7 @@ class Progress:
         self._live = Live(self._bar, console=Console(stderr=True), auto_refresh=False)
 
     def update(self, snapshot: Snapshot) -> None:
-        """Tell of a chunk."""
+        """Show the state after a chunk."""
         if self._live is not None:
             from rich.console import Group
 
@@ -218,7 +225,7 @@ class Progress:
             )
 
     def __enter__(self) -> "Progress":
-        """Show it."""
+        """Start the display."""
         if self._live is not None:
             self._live.start()
         return self
@@ -229,7 +236,7 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave its last state."""
+        """Stop the display, which leaves its last state on the screen."""
         if self._live is not None:
             self._live.stop()
 
@@ -250,10 +257,10 @@ def _table(snapshot: Snapshot) -> Any:
     titles = ("chain", "draws", "plateau", *(title for title, _, _ in shown))
     for title in titles:
         table.add_column(title, justify="right")
-    for chain in range(min(len(snapshot.kept), SHOWN_CHAINS)):
+    for chain in range(min(len(snapshot.kept), MAX_SHOWN_CHAINS)):
         cells = [fmt.format(snapshot.rows[name][chain, -1]) for _, name, fmt in shown]
         share = f"{snapshot.plateau_share[chain]:.0%}"
         table.add_row(str(chain), str(snapshot.kept[chain]), share, *cells)
-    if len(snapshot.kept) > SHOWN_CHAINS:
-        table.add_row("…", f"and {len(snapshot.kept) - SHOWN_CHAINS} more")
+    if len(snapshot.kept) > MAX_SHOWN_CHAINS:
+        table.add_row("…", f"and {len(snapshot.kept) - MAX_SHOWN_CHAINS} more")
     return table

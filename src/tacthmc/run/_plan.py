@@ -1,4 +1,4 @@
-"""All that a run is to do, checked."""
+"""The plan of a run, with its arguments checked."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from tacthmc.potentials import Posterior, Potential, StreamedPosterior
 from tacthmc.potentials._base import innermost
 from tacthmc.potentials._streamed import Source
 from tacthmc.run._failure import DivergedWarning, Failure
-from tacthmc.run._feed import FEED_BYTES, Feeder
+from tacthmc.run._feed import MAX_FEED_BYTES, Feeder
 from tacthmc.run._monitor import Snapshot
 from tacthmc.run._program import CHUNK_INTERVALS, Chains, Program
 from tacthmc.run._record import Record
@@ -22,17 +22,17 @@ from tacthmc.run._result import Run
 from tacthmc.store._folder import Folder
 from tacthmc.store._store import Store
 
-# Draws of one chunk are held on the device: this many numbers at most. An accelerator fills
-# them fast and is kept busy by more; on a CPU the memory's cleaning is what would be felt.
-CHUNK_NUMBERS = {"cpu": 1 << 22}
-MOST_CHUNK_NUMBERS = 1 << 24
+MAX_CHUNK_NUMBERS = 1 << 24
+"""The largest number of values in the draws of one chunk, which are held on the device."""
+MAX_CPU_CHUNK_NUMBERS = 1 << 22
+"""The same on a CPU, where clearing more memory would take noticeable time."""
 
 Callback = Callable[[Snapshot], Any]
 
 
 @dataclass
 class Outcome:
-    """How a run ended."""
+    """The end of a run."""
 
     chains: Chains
     done: int
@@ -44,40 +44,44 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Plan:
-    """A program, how long it runs, and what is done with what it leaves."""
+    """A program, the length of its run, and the options of the driver."""
 
     program: Program
     potential: Potential
-    """The whole one; the program's is without its loader."""
+    """The user's potential. That of the program has no loader."""
     key: PRNGKey
     num_steps: int
     source: Source | None = None
     store: Store | None = None
     progress: bool | None = None
     callbacks: Sequence[Callback] = field(default=())
+    keep_going: bool = False
+    """Whether the run continues after a chain has failed."""
+    is_driven: bool = False
+    """Whether the caller made the program, and with it chose the devices."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be done."""
+        """Check the options."""
         check_progress(self.progress)
         check_callbacks(self.callbacks)
 
     @property
     def every(self) -> int:
-        """Steps in an interval."""
+        """The number of steps in an interval."""
         return self.program.shape.every
 
     @property
     def intervals(self) -> int:
-        """Intervals in all."""
+        """The number of intervals of the whole run."""
         return -(-self.num_steps // self.every)
 
     @property
     def num_chains(self) -> int:
-        """How many chains run."""
+        """The number of chains."""
         return self.program.num_chains
 
     def result(self, record: Record, outcome: Outcome, folder: Folder | None = None) -> Run:
-        """The run as its maker gets it, with a warning for each chain that failed."""
+        """The finished run, with a warning for each chain that failed."""
         for failure in outcome.failures:
             warnings.warn(str(failure), DivergedWarning, stacklevel=4)
         return Run(
@@ -96,13 +100,13 @@ class Plan:
 
     @property
     def shards(self) -> int:
-        """Over how many devices chains are spread."""
+        """The number of devices that share the chains."""
         mesh, name = self.program.mesh, self.program.shape.chain_axis
         return 1 if mesh is None or name is None else dict(mesh.shape)[name]
 
 
 def check_callbacks(callbacks: Any) -> None:
-    """Refuse what is no sequence of functions."""
+    """Require a list of functions."""
     if not isinstance(callbacks, (list, tuple)):
         raise TypeError(f"callbacks must be a list of functions; got {callbacks!r}")
     for number, one in enumerate(callbacks):
@@ -111,22 +115,23 @@ def check_callbacks(callbacks: Any) -> None:
 
 
 def check_progress(progress: Any) -> None:
-    """Refuse what is neither a choice nor left open."""
+    """Require True, False or None."""
     if progress not in (None, True, False):
         raise TypeError(f"progress must be True, False or None; got {progress!r}")
 
 
 def chunk_room(draw: Any, feeder: Feeder | None) -> int:
-    """Intervals that a chunk has room for; ``draw`` is what is kept of all chains at once."""
-    numbers = CHUNK_NUMBERS.get(jax.default_backend(), MOST_CHUNK_NUMBERS)
+    """The number of intervals that a chunk can hold; ``draw`` has one draw of every chain."""
+    on_cpu = jax.default_backend() == "cpu"
+    numbers = MAX_CPU_CHUNK_NUMBERS if on_cpu else MAX_CHUNK_NUMBERS
     rows = min(CHUNK_INTERVALS, numbers // max(1, dimension(draw)))
     if feeder is not None:
-        rows = min(rows, FEED_BYTES // max(1, feeder.bytes_per_interval))
+        rows = min(rows, MAX_FEED_BYTES // max(1, feeder.bytes_per_interval))
     return max(1, rows)
 
 
 def without_source(potential: Potential) -> tuple[Potential, Source | None]:
-    """The potential as the compiled program sees it, and its loader."""
+    """The potential for the compiled program, and its loader."""
     inner = innermost(potential)
     if not isinstance(inner, StreamedPosterior):
         return potential, None
@@ -137,6 +142,6 @@ def without_source(potential: Potential) -> tuple[Potential, Source | None]:
 
 
 def batch_size(potential: Potential) -> int | None:
-    """The examples in a batch, where the potential itself knows."""
+    """The number of examples in a batch, or None if the potential does not fix it."""
     inner = innermost(potential)
     return inner.batch_size if isinstance(inner, Posterior) else None

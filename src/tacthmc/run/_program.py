@@ -1,4 +1,4 @@
-"""A run's program: all its chains started, advanced, packed into words and unpacked."""
+"""The compiled program of a run: it starts, advances, packs and unpacks all chains."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,53 +13,61 @@ from jaxtyping import Array, Int, PyTree, UInt32
 
 from tacthmc import _checks as checks
 from tacthmc._positions import dimension
-from tacthmc._typing import Position, PRNGKey
+from tacthmc._typing import Position, PRNGKey, PRNGKeys
 from tacthmc.compiler._async_jit import async_jit
-from tacthmc.compiler._mesh import CHAINS, arranged, axis, checked_mesh, over_chains, place, using
+from tacthmc.compiler._mesh import (
+    CHAINS,
+    ambient,
+    axis,
+    checked_mesh,
+    constrained,
+    over_chains,
+    place,
+)
 from tacthmc.compiler._random import chain_keys
 from tacthmc.compiler._words import fingerprint, pack_words, unpack_words
 from tacthmc.dynamics import Sampler
 from tacthmc.potentials import Potential
-from tacthmc.run._gradient_cost import LARGE, Placement, placement
+from tacthmc.run._gradient_cost import MIN_LARGE_PARAMETERS, Placement, placement
 from tacthmc.run._interval import Chain, Health, Kept, Row, Shape, run_interval, start_chain
 from tacthmc.run._keep import Keep
 from tacthmc.run._start import chain_positions
 
 CHUNK_INTERVALS = 1000
-"""Intervals that a chunk has room for, where its draws are small."""
+"""The default number of intervals that a chunk has room for."""
 
 
 class Chains(NamedTuple):
     """All chains of a program, and the keys of their steps."""
 
     each: Chain
-    """Every chain's, with a leading axis but for what chains have in common."""
+    """The chains, with a leading axis on every array that chains do not share."""
     keys: Array
 
 
 class Chunk(NamedTuple):
-    """What some intervals left: a row for each, and the draws, packed without gaps."""
+    """The result of some intervals: a row for each, and the draws, packed without gaps."""
 
     rows: Row
-    """Statistics, each (chain, interval); as many count as were made."""
+    """Statistics, each (chain, interval). Only the intervals that were run count."""
     kept: Kept
-    """Draws, (chain, draw, …); as many count as rows say ``keep``."""
+    """Draws, (chain, draw, …). Only as many count as rows say ``keep``."""
     health: Health
-    """What is wrong with each chain, if anything."""
+    """Whether each chain is finite."""
 
 
 class Limits(NamedTuple):
-    """How many intervals to run, and the last step that is never kept (traced, free to change)."""
+    """The number of intervals, and the last step that is never kept. Both are traced."""
 
     intervals: Int[Array, ""]
     after: Int[Array, ""]
 
 
 class Program:
-    """Sampler, potential and what is kept, as one compiled program for all chains.
+    """A sampler, a potential and a :class:`tacthmc.Keep` as one compiled program for all chains.
 
-    It stands between a sampler's ``step`` and :func:`tacthmc.sample`, for loops of your own: whole
-    intervals of ``keep.every`` steps, with the draws and statistics that a run has.
+    It lies between the ``step`` of a sampler and :func:`tacthmc.sample`, for loops of your own. It
+    runs whole intervals of ``keep.every`` steps, with the draws and statistics of a run.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -85,16 +93,16 @@ class Program:
         room: int = CHUNK_INTERVALS,
         feed_per_chain: bool = False,
     ):
-        """Join what a run is made of; nothing is compiled yet.
+        """Join the parts of a run. Nothing is compiled yet.
 
         Args:
-            sampler: one for all chains, or a list with one per chain.
-            potential: what is sampled.
-            keep: what is kept.
-            num_chains: how many chains there are.
+            sampler: a sampler for all chains, or a list with one per chain.
+            potential: the potential to sample.
+            keep: which draws are kept.
+            num_chains: the number of chains.
             mesh: devices to spread chains and batches over, as for :func:`tacthmc.sample`.
-            room: intervals that one call of :meth:`advance` has room for; their draws are held on
-                the device.
+            room: the largest number of intervals in one call of :meth:`advance`, whose draws are
+                held on the device.
             feed_per_chain: whether batches that are fed in differ from chain to chain.
         """
         joined, per_chain, self.num_chains = one_sampler(sampler, num_chains)
@@ -103,7 +111,7 @@ class Program:
         )
         checks.whole("room", room, 1)
         first = joined if not isinstance(sampler, Sequence) else sampler[0]
-        self.keep = (Keep() if keep is None else keep).completed(first)
+        self.keep = (Keep() if keep is None else keep).with_defaults(first)
         self.keep.check(first, potential)
         self.mesh = checked_mesh(mesh, self.num_chains)
         self.sampler, self.potential = _placed(self.mesh, (joined, potential))
@@ -118,20 +126,20 @@ class Program:
             chain_axis=axis(self.mesh, CHAINS),
         )
 
-    def start(self, key: PRNGKey, init: Any, fed: Any = None) -> Chains:
+    def start(self, key: PRNGKeys, init: Any, example: Any = None) -> Chains:
         """All chains before their first step.
 
         Args:
-            key: one key for all chains, or an array of one for each.
+            key: one key for all chains, or an array with one for each.
             init: as for :func:`tacthmc.sample`.
-            fed: a batch, for potentials that draw none by themselves.
+            example: a batch, for streamed posteriors.
         """
-        positions = chain_positions(self.potential, init, self.num_chains, fed)
+        positions = chain_positions(self.potential, init, self.num_chains, example)
         return self.start_at(key, positions)
 
-    def start_at(self, key: PRNGKey, positions: Position) -> Chains:
-        """:meth:`start` from a stack of positions that is known to be good."""
-        with using(self.mesh):
+    def start_at(self, key: PRNGKeys, positions: Position) -> Chains:
+        """:meth:`start` from a stack of positions that was checked before."""
+        with ambient(self.mesh):
             positions = place(self.mesh, positions, self.shape.chain_axis)
             key = _placed(self.mesh, key)
             return jax.block_until_ready(
@@ -139,10 +147,10 @@ class Program:
             )
 
     def advance(self, chains: Chains, intervals: int, feed: Any = None) -> tuple[Chains, Chunk]:
-        """So many intervals of every chain, at most ``room``; with none, it only compiles.
+        """Run ``intervals`` intervals of every chain, at most ``room``; zero only compiles.
 
-        It returns at once, before they are computed. ``feed`` has the batches of a streamed
-        posterior, with leading (interval, step).
+        It returns before the computation has finished. ``feed`` has the batches of a streamed
+        posterior, with leading axes (interval, step).
         """
         if intervals > self.shape.rows:
             raise ValueError(
@@ -150,35 +158,35 @@ class Program:
                 " with more (room=…)"
             )
         limits = place(self.mesh, Limits(jnp.asarray(intervals), jnp.asarray(self.keep.after)))
-        with using(self.mesh):
+        with ambient(self.mesh):
             return _advance(self.sampler, self.potential, chains, feed, limits, self.shape)
 
     def chunk_shapes(self, chains: Chains, feed: Any = None) -> Chunk:
-        """What :meth:`advance` leaves, without running it."""
+        """The shapes of the result of :meth:`advance`, without running it."""
         none = jnp.zeros((), int)
         arguments = (self.sampler, self.potential, chains, feed, Limits(none, none), self.shape)
-        with using(self.mesh):
+        with ambient(self.mesh):
             return eqx.filter_eval_shape(_advance, *arguments)[1]
 
-    def start_shapes(self, key: PRNGKey, positions: Position) -> Chains:
-        """What :meth:`start` gives, without computing it."""
+    def start_shapes(self, key: PRNGKeys, positions: Any) -> Chains:
+        """The shapes of the result of :meth:`start`, from positions or their shapes."""
         shape = self.shape._replace(chain_axis=None)
         return eqx.filter_eval_shape(_start, self.sampler, self.potential, key, positions, shape)
 
     def pack(self, chains: Chains) -> UInt32[Array, "c w"]:
-        """The chains' whole state as words, a row per chain, of which the last is a checksum."""
-        with using(self.mesh):
+        """The whole state of the chains as words, a row per chain; the last word is a checksum."""
+        with ambient(self.mesh):
             return _pack(chains, self.axes, self.shape.chain_axis)
 
     def packed_shape(self, chains: Chains) -> jax.ShapeDtypeStruct:
-        """The shape of :meth:`pack`'s words, from that of the chains."""
+        """The shape of the result of :meth:`pack`, from the shapes of the chains."""
         return eqx.filter_eval_shape(_pack, chains, self.axes, None)
 
     def unpack(self, words: UInt32[Array, "c w"], like: Chains) -> Chains:
-        """The chains that words stand for, in the shapes of ``like``; a ValueError if damaged."""
+        """The inverse of :meth:`pack`, in the shapes of ``like``; a ValueError if damaged."""
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), like.each)
         data, impl = _key_data_shape(like.keys)
-        with using(self.mesh):
+        with ambient(self.mesh):
             like = Chains(shapes, data)
             chains, sound = _unpack(words, like, self.axes, impl, self.shape.chain_axis)
         if not bool(sound):
@@ -186,7 +194,7 @@ class Program:
         return chains
 
     def pick(self, chains: Chains, numbers: Sequence[int]) -> Chains:
-        """Those of the chains, in that order, for a program of as many."""
+        """The chains with these numbers, in this order, for a program with as many chains."""
         chosen = jnp.asarray(numbers)
 
         def picked(axis: int | None, part: Any) -> Any:
@@ -202,18 +210,18 @@ class Program:
 
     @property
     def samplers(self) -> list[Sampler]:
-        """Each chain's sampler."""
+        """The sampler of each chain."""
         return unstacked(self.sampler, self.num_chains, self.shape.sampler_per_chain)
 
 
 def _axes(potential: Potential) -> Chain:
-    """Every part has an axis of chains, but for what chains have in common of the data."""
+    """Everything has an axis of chains, except for the parts of the data that chains share."""
     each: Any = 0
     return Chain(each, potential.batches.axes, each, each, each)
 
 
 def _placed(mesh: Mesh | None, tree: Any) -> Any:
-    """With data and settings on every device of the mesh."""
+    """The tree with its arrays on every device of the mesh."""
     if mesh is None:
         return tree
     arrays, rest = eqx.partition(tree, eqx.is_array)
@@ -221,17 +229,17 @@ def _placed(mesh: Mesh | None, tree: Any) -> Any:
 
 
 def _spread(axes: Any, tree: Any, name: str | None) -> Any:
-    """Each part of the chains over the mesh's axis of chains, common parts everywhere."""
+    """The parts of the chains spread over the mesh axis of chains, and shared parts replicated."""
 
     def spread(axis: int | None, part: Any) -> Any:
-        return arranged(part, None if axis is None else name)
+        return constrained(part, None if axis is None else name)
 
     return jax.tree.map(spread, axes, tree, is_leaf=lambda x: x is None)
 
 
 @partial(eqx.filter_jit, donate="none")
 def _start(
-    sampler: Sampler, potential: Potential, key: PRNGKey, positions: Position, shape: Shape
+    sampler: Sampler, potential: Potential, key: PRNGKeys, positions: Position, shape: Shape
 ) -> Chains:
     arrays, rest = eqx.partition(sampler, eqx.is_array)
     numbers = jnp.arange(jax.tree.leaves(positions)[0].shape[0])
@@ -252,7 +260,7 @@ def _start(
     )
     chains = start(arrays, starts, positions, numbers)
     chains = _spread(_axes(potential), chains, shape.chain_axis)
-    return Chains(chains, arranged(steps, shape.chain_axis))
+    return Chains(chains, constrained(steps, shape.chain_axis))
 
 
 @async_jit
@@ -270,10 +278,10 @@ def _advance(
     numbers = jnp.arange(chains.keys.shape[0])
     placed = _placement(sampler, potential, chains.each, feed, per_chain)
 
-    def one(common: Any, arrays: Any, number: Array, key: Array, chain: Chain, fed: Any) -> Any:
+    def one(common: Any, arrays: Any, number: Array, key: Array, chain: Chain, batches: Any) -> Any:
         potential, after = eqx.combine(common, whole)
         own, sampler = potential.for_chain(number), eqx.combine(arrays, rest)
-        return run_interval(sampler, own, key, chain, fed, after, shape, placed.heavy)
+        return run_interval(sampler, own, key, chain, batches, after, shape, placed.heavy)
 
     every = over_chains(
         one,
@@ -291,23 +299,23 @@ def _advance(
     )
 
     def interval(i: Array, each: Chain) -> tuple[Chain, Row, Kept]:
-        fed = jax.tree.map(lambda x: x[:, i] if per_chain else x[i], feed)
-        return every(common, arrays, numbers, chains.keys, each, fed)
+        batches = jax.tree.map(lambda x: x[:, i] if per_chain else x[i], feed)
+        return every(common, arrays, numbers, chains.keys, each, batches)
 
     each, chunk = _intervals(interval, chains.each, limits.intervals, shape.rows)
-    # Statistics are small, and every process looks at them.
-    seen = arranged((chunk.rows, chunk.health), None)
-    chunk = Chunk(seen[0], arranged(chunk.kept, shape.chain_axis), seen[1])
+    # Statistics are small, and every process reads them.
+    rows, health = constrained((chunk.rows, chunk.health), None)
+    chunk = Chunk(rows, constrained(chunk.kept, shape.chain_axis), health)
     return chains._replace(each=_spread(axes, each, shape.chain_axis)), chunk
 
 
 def _intervals(
     interval: Any, chains: Chain, count: Int[Array, ""], room: int
 ) -> tuple[Chain, Chunk]:
-    """Run ``count`` intervals of all chains; ``interval`` runs the one of a given number."""
+    """Run ``count`` intervals of all chains; ``interval(i, chains)`` runs one of them."""
     zero = jnp.zeros((), int)
     _, row, draw = jax.eval_shape(interval, zero, chains)
-    # Rows are written for all chains at once, so that their place is one number.
+    # The leading axis is that of intervals, so that a row is written at one place for all chains.
     rows = jax.tree.map(lambda s: jnp.zeros((room, *s.shape), s.dtype), row)
     kept = jax.tree.map(lambda s: jnp.zeros((s.shape[0], room, *s.shape[1:]), s.dtype), draw)
 
@@ -315,7 +323,7 @@ def _intervals(
         chains, rows, kept, used = carry
         chains, row, draw = interval(i, chains)
         rows = jax.tree.map(lambda f, r: jax.lax.dynamic_update_index_in_dim(f, r, i, 0), rows, row)
-        # A place past the end is none: what is not kept is not written.
+        # Draws that are not kept go past the end, where writes are dropped.
         at = jnp.where(row.keep, used, room)
         put = jax.vmap(lambda f, d, k: f.at[k].set(d, mode="drop"))
         kept = jax.tree.map(lambda f, d: put(f, d, at), kept, draw)
@@ -329,9 +337,9 @@ def _intervals(
 def _placement(
     sampler: Sampler, potential: Potential, chains: Chain, feed: Any, fed_per_chain: bool
 ) -> Placement:
-    """How a device takes its chains, by what one chain's step computes."""
+    """How a device runs its chains, from the cost of a step of one chain."""
     numbers = dimension(chains.state.position) // chains.health.step.shape[0]
-    if jax.default_backend() != "cpu" or numbers < LARGE:
+    if jax.default_backend() != "cpu" or numbers < MIN_LARGE_PARAMETERS:
         return Placement(in_turn=False, heavy=False)
 
     def one(tree: PyTree, axes: int) -> Any:
@@ -344,7 +352,7 @@ def _placement(
         is_leaf=lambda x: x is None,
     )
     if feed is not None:
-        # A batch of a feed has axes of intervals and steps before it.
+        # A feed has leading axes of intervals and steps.
         data = one(feed, 3 if fed_per_chain else 2)
     state = chains.state
     return placement(sampler, potential, data, one(state.position, 1), one(state.model, 1))
@@ -355,14 +363,14 @@ def _pack(chains: Chains, axes: Chains, name: str | None) -> UInt32[Array, "c w"
     bits = chains._replace(keys=jax.random.key_data(chains.keys))
     words = pack_words(bits, axes, chains.keys.shape[0])
     check = jnp.broadcast_to(fingerprint(words), (words.shape[0], 1))
-    return arranged(jnp.concatenate([words, check], axis=1), name)
+    return constrained(jnp.concatenate([words, check], axis=1), name)
 
 
 @partial(eqx.filter_jit, donate="none")
 def _unpack(
     words: UInt32[Array, "c w"], like: Chains, axes: Chains, impl: str, name: str | None
 ) -> tuple[Chains, Array]:
-    """``like`` has shapes, and of keys those of their data."""
+    """The chains, and whether the checksum is right; ``like`` has shapes, with key data as keys."""
     bits = unpack_words(words[:, :-1], like, axes)
     chains = _spread(axes, bits, name)
     keys = jax.random.wrap_key_data(chains.keys, impl=impl)
@@ -371,7 +379,7 @@ def _unpack(
 
 
 def _key_data_shape(keys: Any) -> tuple[Any, str]:
-    """The shape of keys' data, and which generator they are for; of shapes as well."""
+    """The shape of the data of keys (or of a shape of keys), and the name of their generator."""
     found: list[str] = []
 
     def data(keys: Array) -> Array:
@@ -382,7 +390,7 @@ def _key_data_shape(keys: Any) -> tuple[Any, str]:
 
 
 def one_sampler(sampler: Sampler | Sequence[Sampler], num_chains: int) -> tuple[Sampler, bool, int]:
-    """One sampler (with a leading chain axis where there were many), and how many chains."""
+    """One sampler for all chains, whether it has a leading chain axis, and the number of chains."""
     checks.whole("num_chains", num_chains, 1)
     if not isinstance(sampler, (list, tuple)):
         checks.instance("sampler", sampler, Sampler, "one of the package's samplers")
@@ -400,7 +408,7 @@ def one_sampler(sampler: Sampler | Sequence[Sampler], num_chains: int) -> tuple[
 
 
 def _traced(sampler: Sampler) -> Sampler:
-    """Numbers as (weakly typed) arrays, so that other numbers find the same program."""
+    """Numbers as (weakly typed) arrays, so that other numbers reuse the compiled program."""
 
     def leaf(value: Any) -> Any:
         if isinstance(value, (float, int, np.number)) and not isinstance(value, bool):
@@ -411,7 +419,7 @@ def _traced(sampler: Sampler) -> Sampler:
 
 
 def _stacked(samplers: list[Sampler]) -> Sampler:
-    """Samplers that differ in numbers only, as one with a leading chain axis."""
+    """Samplers that differ only in their numbers, as one with a leading chain axis."""
     first, *others = (_traced(s) for s in samplers)
     arrays, rest = eqx.partition(first, eqx.is_array)
     stack = [arrays]
@@ -436,7 +444,7 @@ def _stacked(samplers: list[Sampler]) -> Sampler:
 
 
 def unstacked(sampler: Sampler, num_chains: int, per_chain: bool) -> list[Sampler]:
-    """Each chain's sampler."""
+    """The sampler of each chain."""
     if not per_chain:
         return [sampler] * num_chains
     return [

@@ -1,4 +1,4 @@
-"""Where a run's draws are: in memory or on disk, read in the same way."""
+"""The draws and trace of a run, in memory or on disk, with the same interface."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -24,12 +24,15 @@ STATISTICS = (
     "step",
 )
 
+BLOCK_DRAWS = 256
+"""The number of draws that are read from disk at a time."""
+
 ENERGIES = ("full_energy", "tempered_energy")
-"""What is kept of a draw's energies where weights need them."""
+"""The energies of a draw that are kept if weights need them."""
 
 
 def columns_of(rows: Row, count: int) -> dict[str, np.ndarray]:
-    """A chunk's first ``count`` rows as named columns, each (chain, row)."""
+    """The first ``count`` rows of a chunk as named columns, each (chain, row)."""
     columns = {n: np.asarray(v)[:, :count] for n, v in rows._asdict().items() if v is not None}
     if "temperature" in columns:
         columns["lambda"] = 1 / columns["temperature"]
@@ -39,9 +42,9 @@ def columns_of(rows: Row, count: int) -> dict[str, np.ndarray]:
 def to_host(
     chunk: Chunk, columns: dict[str, np.ndarray], mesh: Mesh | None, stored: bool
 ) -> list[Kept]:
-    """A chunk's draws on the host, chain by chain.
+    """The draws of a chunk on the host, chain by chain.
 
-    With a store each process takes its own chains' draws, without one it takes all.
+    With a store each process gets the draws of its own chains, without one it gets all.
     """
     counts = columns["keep"].sum(axis=1)
     if stored:
@@ -57,12 +60,12 @@ def to_host(
 
 
 class Record(ABC):
-    """Draws and trace of a run, however they are kept."""
+    """The draws and the trace of a run."""
 
     @property
     @abstractmethod
     def counts(self) -> np.ndarray:
-        """How many draws each chain has."""
+        """The number of draws of each chain."""
 
     @property
     @abstractmethod
@@ -71,7 +74,7 @@ class Record(ABC):
 
     @abstractmethod
     def kept(self, chain: int, begin: int, end: int) -> Kept:
-        """A chain's draws from ``begin`` to ``end``, each leaf with a leading draw axis."""
+        """The draws of a chain from ``begin`` to ``end``, each leaf with a leading draw axis."""
 
     @abstractmethod
     def stat(self, name: str, chain: int) -> np.ndarray:
@@ -79,26 +82,26 @@ class Record(ABC):
 
     @abstractmethod
     def scalar(self, leaf: int, index: tuple[int, ...], chain: int, end: int) -> np.ndarray:
-        """One scalar of the position in a chain's first ``end`` draws."""
+        """One scalar of the position in the first ``end`` draws of a chain."""
 
     @property
     @abstractmethod
     def stat_names(self) -> list[str]:
-        """The statistics that there are."""
+        """The names of the statistics."""
 
 
 class MemoryRecord(Record):
     """A run kept in memory, chunk by chunk."""
 
     def __init__(self, num_chains: int):
-        """Nothing yet."""
+        """Begin with an empty record."""
         self._pieces: list[list[Kept]] = [[] for _ in range(num_chains)]
         self._columns: list[dict[str, np.ndarray]] = []
         self._trace: dict[str, np.ndarray] = {}
         self._counts = np.zeros(num_chains, int)
 
     def append(self, columns: dict[str, np.ndarray], kept: list[Kept]) -> None:
-        """Take in a chunk."""
+        """Add a chunk."""
         for pieces, piece in zip(self._pieces, kept, strict=True):
             pieces.append(piece)
         self._columns.append(columns)
@@ -106,12 +109,10 @@ class MemoryRecord(Record):
 
     @property
     def counts(self) -> np.ndarray:
-        """How many draws each chain has."""
         return self._counts
 
     @property
     def trace(self) -> Mapping[str, np.ndarray]:
-        """Columns of statistics, each (chain, row)."""
         if self._columns:
             parts = [*([self._trace] if self._trace else []), *self._columns]
             self._trace = {n: np.concatenate([p[n] for p in parts], axis=1) for n in parts[0]}
@@ -125,28 +126,24 @@ class MemoryRecord(Record):
         return pieces[0]
 
     def kept(self, chain: int, begin: int, end: int) -> Kept:
-        """A chain's draws."""
         return jax.tree.map(lambda x: x[begin:end], self._whole(chain))
 
     def stat(self, name: str, chain: int) -> np.ndarray:
-        """A statistic of all draws of a chain."""
         if name in ENERGIES:
             return np.asarray(getattr(self._whole(chain), name))
         return self.trace[name][chain][self.trace["keep"][chain]]
 
     def scalar(self, leaf: int, index: tuple[int, ...], chain: int, end: int) -> np.ndarray:
-        """One scalar of the position."""
         return jax.tree.leaves(self._whole(chain).position)[leaf][:end][(slice(None), *index)]
 
     @property
     def stat_names(self) -> list[str]:
-        """The statistics that there are."""
         names = [n for n in STATISTICS if n in self.trace]
         return [*names, *self._whole(0).energies]
 
 
 class _Columns(Mapping[str, np.ndarray]):
-    """The trace of a stored run: a column is read when it is asked for."""
+    """The trace of a stored run, whose columns are read when they are needed."""
 
     def __init__(self, folder: Folder, rows: int):
         self._folder, self._rows = folder, rows
@@ -165,10 +162,10 @@ class _Columns(Mapping[str, np.ndarray]):
 
 
 class StoredRecord(Record):
-    """A run on disk, read as it is asked for."""
+    """A run on disk, read when it is needed."""
 
     def __init__(self, folder: Folder, like: Kept):
-        """``like`` has the structure of one draw."""
+        """Read from ``folder``; ``like`` has the structure of one draw."""
         self._folder = folder
         status = folder.status
         self._counts = np.array(status.get("counts", [0] * folder.config["num_chains"]), int)
@@ -184,16 +181,13 @@ class StoredRecord(Record):
 
     @property
     def counts(self) -> np.ndarray:
-        """How many draws each chain has."""
         return self._counts
 
     @property
     def trace(self) -> Mapping[str, np.ndarray]:
-        """Columns of statistics, read when asked for."""
         return self._trace
 
     def kept(self, chain: int, begin: int, end: int) -> Kept:
-        """A chain's draws."""
         end = max(begin, min(end, int(self._counts[chain])))
         where = np.s_[chain, begin:end]
         leaves = [self._folder.read(path, where) for path in self._paths]
@@ -202,13 +196,12 @@ class StoredRecord(Record):
         return Kept(position, model, found.get("full_energy"), found.get("tempered_energy"))
 
     def stat(self, name: str, chain: int) -> np.ndarray:
-        """A statistic of all draws of a chain."""
         return self._folder.read(f"sample_stats/{name}", np.s_[chain, : int(self._counts[chain])])
 
     def scalar(self, leaf: int, index: tuple[int, ...], chain: int, end: int) -> np.ndarray:
         """One scalar of the position, read in blocks so that a whole leaf is never in memory."""
         path = self._paths[leaf]
-        step = 256
+        step = BLOCK_DRAWS
         parts = [
             self._folder.read(path, (chain, slice(b, min(b + step, end)), *index))
             for b in range(0, end, step)
@@ -217,6 +210,5 @@ class StoredRecord(Record):
 
     @property
     def stat_names(self) -> list[str]:
-        """The statistics that there are."""
         names = [s.name for s in self._folder.specs.values() if s.group == "sample_stats"]
         return [n for n in (*STATISTICS, *ENERGIES) if n in names]

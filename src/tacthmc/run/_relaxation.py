@@ -1,32 +1,31 @@
-r"""Keep nothing after a return to the plateau until θ has cooled, by a test on the energy.
+r"""A test on the energy: nothing is kept after a return to the plateau until θ has cooled.
 
-Where ξ enters the plateau faster than θ cools, θ is hotter than the posterior for a while, and
-its energy is higher and falls. Each visit to the plateau is cut into windows of so many steps. A
-window has the mean Ū of its energies and, from the means of its eight blocks, an error s that
-allows for autocorrelation shorter than a block. From the second window on, the visit has relaxed
-once
+Where ξ enters the plateau faster than θ cools, θ is hotter than the posterior for a while: its
+energy is too high, and falls. Each visit to the plateau is divided into windows of a given number
+of steps. A window has the mean Ū of its energies. The means of its eight blocks give an error s
+that allows for autocorrelation shorter than a block. From the second window on, the visit counts as
+relaxed once
 
 .. math:: \bar U_n \ge \bar U_{n-1} - 2\sqrt{s_n^2 + s_{n-1}^2},
 
-the energy no longer falls by more than chance explains. From there on all that is due is kept,
-until ξ leaves the plateau; the next visit is tested anew. Nothing is kept of the first two
-windows in any case.
+so that the energy no longer falls by more than chance explains. From then on every due draw is
+kept, until ξ leaves the plateau. The next visit is tested again. Nothing from the first two windows
+is ever kept.
 
-**What the test itself does to the law of draws.** It looks at two means once a window and never
-at a draw: what is kept comes after the windows that decided, whose steps are not kept. In
-equilibrium a test passes with probability 0.97 (a t law of about 14 degrees of freedom), and
-passing raises the last window's mean by 0.05 of its error. Of that, draws
-remember no more than energies do, for an autocorrelation time after the window's end; over a
-visit of many next to nothing is left of it.
+**The effect of the test on the law of draws.** The test compares two means once per window, and
+never uses a draw: kept draws come after the windows of the test, whose steps are not kept. In
+equilibrium a test passes with probability 0.97 (a t law with about 14 degrees of freedom), and
+passing raises the mean of the last window by 0.05 of its error. This affects draws for about one
+autocorrelation time after the window, and is negligible over a visit of many.
 
-**What it sees.** An excess e of the mean energy that decays over τ steps falls by about
-e·(1 − exp(−w/τ))²·τ/w from the first window of w steps to the second. It is seen if that is more
-than two errors, 2σ√(2t/w), with σ the energy's standard deviation and t its integrated
-autocorrelation time, mini-batches' noise included: for w ≈ τ an excess of e ≈ 7σ√(t/w). In D
-dimensions θ's own fluctuations are σ ≈ √(D/2), and a temperature too high by a relative ε has
-e ≈ εD/2: the test is sharper in proportion to √D, until mini-batches' noise makes it blunter. A
-window much shorter than τ sees little of a fall that goes on over many: take one of a few
-relaxation times, if the visits are long enough for two.
+**The power of the test.** An excess e of the mean energy that decays over τ steps falls by about
+e·(1 − exp(−w/τ))²·τ/w from the first window of w steps to the second. The test detects it if that
+is more than two errors, 2σ√(2t/w). Here σ is the standard deviation of the energy and t its
+integrated autocorrelation time, both with mini-batch noise. For w ≈ τ this is an excess of
+e ≈ 7σ√(t/w). In D dimensions the fluctuations of θ give σ ≈ √(D/2), and a temperature too high by a
+relative ε gives e ≈ εD/2. The power therefore grows as √D, until mini-batch noise limits it. A
+window much shorter than τ detects little of a slow fall. Choose a window of a few relaxation times,
+if the visits are long enough for two.
 """
 
 from typing import NamedTuple
@@ -36,59 +35,64 @@ from jaxtyping import Array, Bool, DTypeLike, Int
 
 from tacthmc._typing import Scalar
 
-BLOCKS = 8
-"""Blocks of a window."""
-ERRORS = 2.0
-"""Standard errors by which the energy may seem to fall."""
+WINDOW_BLOCKS = 8
+"""The number of blocks in a window."""
+MAX_FALL_ERRORS = 2.0
+"""The largest apparent fall of the energy, in standard errors."""
 
 
 class Window(NamedTuple):
-    """The window under way of a visit to the plateau, and what is known of the one before."""
+    """The current window of a visit to the plateau, and the result of the previous one."""
 
     steps: Int[Array, ""]
-    """Steps of it so far."""
+    """The number of steps so far."""
     inside: Int[Array, ""]
-    """Steps of its present block, and their mean energy."""
+    """The number of steps in the current block."""
     block: Scalar
+    """The mean energy of the current block."""
     blocks: Scalar
-    """Blocks completed, their mean, and the sum of their squared distances from it."""
+    """The number of finished blocks."""
     mean: Scalar
+    """The mean of the finished blocks."""
     squares: Scalar
+    """The sum of their squared differences from the mean."""
     before: Scalar
-    """The mean of the window before (infinite where there is none), and its squared error."""
+    """The mean of the previous window, or infinity."""
     before_error: Scalar
+    """The squared error of that mean."""
     relaxed: Bool[Array, ""]
+    """Whether the visit has relaxed."""
 
 
 def new_visit(dtype: DTypeLike) -> Window:
-    """A visit to the plateau that has just begun."""
+    """The window at the beginning of a visit."""
     zero, whole = jnp.zeros((), dtype), jnp.zeros((), int)
     none = jnp.full((), jnp.inf, dtype)
     return Window(whole, whole, zero, zero, zero, zero, none, zero, jnp.zeros((), bool))
 
 
 def after_step(window: Window, energy: Scalar, here: Bool[Array, ""], length: int) -> Window:
-    """The window after one more step, whose energy was this, on the plateau or not (``here``).
+    """The window after one more step with this energy; ``here`` says if it is on the plateau.
 
     >>> import jax.numpy as jnp
     >>> window, here = new_visit(jnp.float32), jnp.array(True)
     >>> for _ in range(32):
     ...     window = after_step(window, jnp.array(1.0), here, length=16)
-    >>> bool(window.relaxed)                     # the second window's energy is not lower
+    >>> bool(window.relaxed)                     # the energy of the second window is not lower
     True
     """
     old = window
     steps, inside = old.steps + 1, old.inside + 1
-    # Means that move, not sums of squares: energies are large and differ by little.
+    # Running means instead of sums of squares, because energies are large and differ by little.
     block = old.block + (energy - old.block) / inside.astype(energy.dtype)
-    ends = (BLOCKS * steps) // length > (BLOCKS * old.steps) // length
+    ends = (WINDOW_BLOCKS * steps) // length > (WINDOW_BLOCKS * old.steps) // length
     away = block - old.mean
     blocks = old.blocks + ends.astype(energy.dtype)
     mean = jnp.where(ends, old.mean + away / jnp.maximum(blocks, 1), old.mean)
     squares = jnp.where(ends, old.squares + away * (block - mean), old.squares)
-    error = squares / (BLOCKS * (BLOCKS - 1))
+    error = squares / (WINDOW_BLOCKS * (WINDOW_BLOCKS - 1))
     full = steps >= length
-    holds = mean >= old.before - ERRORS * jnp.sqrt(error + old.before_error)
+    holds = mean >= old.before - MAX_FALL_ERRORS * jnp.sqrt(error + old.before_error)
     fresh = new_visit(energy.dtype)
 
     def begun(new: Array, start: Array) -> Array:

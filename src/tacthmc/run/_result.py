@@ -1,4 +1,4 @@
-"""What a run leaves: draws, statistics, diagnostics, export."""
+"""The result of a run: draws, statistics, diagnostics and export."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -37,11 +37,12 @@ class Run:
     """A finished run.
 
     ``draws`` and ``stats`` hold only draws at unit temperature after the first ``keep.after`` steps
-    (or, with ``Keep(temperatures="all")``, draws of all temperatures with ``log_weights``). Chains reach the plateau
-    at different times, so their numbers of draws differ: ``draws`` is the rectangle of each
-    chain's first n draws, n the least number of any chain. Which draws are left out depends
-    on how many there are, never on what they are. ``all_draws`` has every chain's draws.
-    ``trace`` has one row per ``keep.every`` steps at all temperatures, from the first step on.
+    (or, with ``Keep(temperatures="all")``, draws of all temperatures with ``log_weights``). Chains
+    reach the plateau at different times, so their numbers of draws differ. ``draws`` is the
+    rectangle of the first n draws of each chain, where n is the smallest number of any chain. Which
+    draws are left out depends on their number, never on their values. ``all_draws`` has all draws
+    of every chain. ``trace`` has one row per ``keep.every`` steps at all temperatures, from the
+    first step on.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -65,13 +66,13 @@ class Run:
         compile_seconds: float,
         folder: Folder | None,
     ):
-        """Made by :func:`tacthmc.sample`, ``resume`` and ``load``."""
+        """Join the results; :func:`tacthmc.sample`, ``resume`` and ``load`` make runs."""
         self.key, self._program = key, program
         self.failures, self.interrupted = failures, interrupted
         self.num_steps, self.keep = num_steps, keep
         self.seconds, self.compile_seconds = seconds, compile_seconds
         self.path = None if folder is None else folder.path
-        """The run's folder, where it has one."""
+        """The folder of the run, if it has one."""
         self._record, self._chains, self._folder = record, chains, folder
 
     @cached_property
@@ -80,7 +81,7 @@ class Run:
 
     @property
     def program_is_known(self) -> bool:
-        """Whether sampler and potential are at hand; a folder cannot always keep them."""
+        """Whether sampler and potential are known. A folder cannot always store them."""
         try:
             return bool(self._known)
         except StoreError:
@@ -93,44 +94,44 @@ class Run:
 
     @property
     def potential(self) -> Potential:
-        """What was sampled."""
+        """The potential that was sampled."""
         return self._known[1]
 
     @property
     def sampler(self) -> Sampler:
-        """The sampler (of the first chain, where each has its own)."""
+        """The sampler, or that of the first chain if each has its own."""
         return self.samplers[0]
 
     @property
     def tuning(self) -> Any:
-        """What a warm-up chose and why; None where all numbers were given."""
+        """The choices of tuning and their reasons, or None if all numbers were given."""
         sampler = self.sampler
         return sampler.tuning if isinstance(sampler, Langevin) else None
 
     @cached_property
     def chains(self) -> Chains:
-        """All that the chains carry at the end, as :class:`tacthmc.Program` has it."""
+        """The complete chains at the end, as in :class:`tacthmc.Program`."""
         chains: Any = self._chains
         return cast("Chains", chains() if callable(chains) else chains)
 
     @property
     def state(self) -> Any:
-        """The chains' last state, with a leading chain axis."""
+        """The last states of the chains, with a leading chain axis."""
         return self.chains.each.state
 
     @property
     def num_chains(self) -> int:
-        """How many chains ran."""
+        """The number of chains."""
         return len(self._record.counts)
 
     @property
     def counts(self) -> np.ndarray:
-        """How many draws each chain has."""
+        """The number of draws of each chain."""
         return self._record.counts
 
     @property
     def num_draws(self) -> int:
-        """Draws per chain in the rectangle ``draws``."""
+        """The number of draws per chain in the rectangle ``draws``."""
         return int(self.counts.min())
 
     def _rectangle(self, part: str) -> Any:
@@ -140,22 +141,22 @@ class Run:
 
     @property
     def all_draws(self) -> list[Draws]:
-        """Every kept draw of each chain, a pytree with a leading draw axis per chain."""
+        """All kept draws: for each chain a pytree with a leading draw axis."""
         return [self._record.kept(c, 0, int(n)).position for c, n in enumerate(self.counts)]
 
     @cached_property
     def draws(self) -> Draws:
-        """The position's pytree with leading (chain, draw)."""
+        """The draws as a pytree like the position, with leading axes (chain, draw)."""
         return self._rectangle("position")
 
     @cached_property
     def model_states(self) -> Any:
-        """The model's state with each draw, leading (chain, draw); None where it has none."""
+        """The model state of each draw, with leading axes (chain, draw), or None."""
         return self._rectangle("model")
 
     @cached_property
     def stats(self) -> dict[str, np.ndarray]:
-        """Statistics of the draws, each (chain, draw), with the step each was made at."""
+        """Statistics of the draws, each (chain, draw), with their ``step``."""
         count, chains = self.num_draws, range(self.num_chains)
         stats = {
             name: np.stack([self._record.stat(name, c)[:count] for c in chains])
@@ -170,7 +171,7 @@ class Run:
         chains = range(self.num_chains)
         if not self.keep.all_temperatures or "lambda" not in self._record.stat_names:
             return [np.zeros(n) for n in self.counts]
-        # What λ multiplies is what it weighs.
+        # Weights depend on the energy that λ multiplies.
         split = "tempered_energy" in self._record.stat_names
         energy = "tempered_energy" if split else "full_energy"
         return log_weights(
@@ -180,15 +181,15 @@ class Run:
 
     @property
     def log_weights(self) -> np.ndarray:
-        """The logarithm of each draw's weight, (chain, draw); zero where all count alike."""
+        """The logarithm of the weight of each draw, (chain, draw); zero for equal weights."""
         return np.stack([w[: self.num_draws] for w in self._all_log_weights])
 
     def expectation(self, function: Callable[..., Any], *, block: int = 64) -> Any:
-        """The posterior mean of a function of the position, over every draw of every chain.
+        """The posterior mean of a function of the position, over all draws of all chains.
 
-        Weights are respected, and draws are read in blocks: predictions of a stored run need
-        no more memory than a block of them. For a model with a state (batch norm) the function
-        takes the state of each draw as a second argument.
+        Draws have their weights, and are read in blocks, so a stored run needs no more memory than
+        one block. For a model with a state (batch norm) the function takes the state of each draw
+        as a second argument.
 
         >>> import jax, jax.numpy as jnp, tacthmc
         >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -209,7 +210,7 @@ class Run:
 
         sums, mass = None, 0.0
         for _, kept, part in self.blocks(block):
-            # A short block is filled up with a draw that counts nothing: one program for all.
+            # A short block is filled up with draws of weight zero, so one program fits all blocks.
             fill = block - len(part)
             kept = jax.tree.map(lambda x, f=fill: np.concatenate([x, x[:1].repeat(f, 0)]), kept)
             added = total(kept.position, kept.model, jnp.asarray(np.pad(part, (0, fill))))
@@ -219,7 +220,7 @@ class Run:
         return jax.tree.map(lambda x: x / mass, sums)
 
     def blocks(self, size: int = 64) -> Iterator[tuple[int, Kept, np.ndarray]]:
-        """Every draw of every chain in blocks: the chain, its draws, their weights."""
+        """All draws of all chains in blocks: the chain, its draws and their weights."""
         checks.whole("block", size, 1)
         if not self.counts.sum():
             raise ValueError("the run has no draws to average over")
@@ -234,24 +235,24 @@ class Run:
         return self._record.trace
 
     def draws_of(self, leaf: int, index: tuple[int, ...]) -> np.ndarray:
-        """One scalar of the position, (chain, draw), without reading the others' draws."""
+        """One scalar of the position, (chain, draw), without reading the others."""
         count = self.num_draws
         return np.stack(
             [self._record.scalar(leaf, index, c, count) for c in range(self.num_chains)]
         )
 
-    def some_draw_shapes(self) -> Any:
+    def draw_shapes(self) -> Any:
         """The shapes of one draw."""
         kept = self._record.kept(0, 0, 0)
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), kept.position)
 
-    def some_draw(self, chain: int, draw: int) -> Position:
+    def one_draw(self, chain: int, draw: int) -> Position:
         """One draw, on the device."""
         kept = self._record.kept(chain, draw, draw + 1)
         return jax.tree.map(lambda x: jnp.asarray(x[0]), kept.position)
 
     def whole(self, position: Any) -> Any:
-        """A draw (or ``draws``) with the leaves that were not sampled put back."""
+        """A draw (or ``draws``) joined with the leaves that were held fixed."""
         part = self.potential
         return eqx.combine(position, part.rest) if isinstance(part, SubsetPotential) else position
 
@@ -261,33 +262,33 @@ class Run:
 
     @property
     def config(self) -> Mapping[str, Any] | None:
-        """What a stored run's folder says of it: versions, device, key, sampler; else None."""
+        """The config of a stored run (versions, device, key, sampler), or None."""
         return None if self._folder is None else self._folder.config
 
     @property
-    def tempered(self) -> bool:
-        """Whether a tempering variable ran."""
+    def has_tempering(self) -> bool:
+        """Whether the run had a tempering variable."""
         return "xi" in self.trace
 
     def _usable(self) -> np.ndarray:
-        """Which rows of each chain are after warm-up and finite."""
+        """Whether each row of each chain is after ``keep.after`` and finite."""
         return (self.trace["step"] > self.keep.after) & self.trace["finite"]
 
     def after_warmup(self, name: str) -> np.ndarray:
-        """A column of ``trace`` after warm-up, up to the first failure of any chain."""
+        """A column of ``trace`` after ``keep.after``, up to the first failure of any chain."""
         return self.trace[name][:, np.all(self._usable(), axis=0)]
 
     @cached_property
     def plateau_share(self) -> np.ndarray:
-        """Each chain's share of steps at unit temperature; ξ0/W0 in theory if ξ is uniform."""
+        """The share of steps at unit temperature of each chain; ξ0/W0 if ξ is uniform."""
         shares, usable = self.trace["plateau_share"], self._usable()
         return np.where(usable, shares, 0).sum(axis=1) / np.maximum(usable.sum(axis=1), 1)
 
     @cached_property
     def round_trips(self) -> np.ndarray:
-        """Each chain's number of journeys plateau → next to a wall → plateau.
+        """The number of round trips of each chain, plateau → next to a wall → plateau.
 
-        Of replica exchange: those of one of its replicas, coldest → hottest → coldest.
+        For replica exchange these are trips of one replica, coldest → hottest → coldest.
         """
         if "round_trips" not in self.trace:
             return np.zeros(self.num_chains, int)
@@ -295,7 +296,7 @@ class Run:
 
     @cached_property
     def flatness(self) -> np.ndarray:
-        """Each chain's total variation between ξ's histogram and the uniform law."""
+        """The total variation between the histogram of ξ and the uniform law, for each chain."""
         xi = self.after_warmup("xi")
         walls = [float(self.tempering_of(c).coupling.wall) for c in range(self.num_chains)]
         return np.concatenate(
@@ -306,7 +307,7 @@ class Run:
     def thermostats(self) -> list[Law]:
         """Thermostats and momenta against Theorem 1, with the noise measured at a few draws.
 
-        Empty for chains of different settings, and where batches come from a loader.
+        The list is empty for chains with different settings, and if batches come from a loader.
         """
         if not self.program_is_known:
             return []
@@ -326,7 +327,7 @@ class Run:
 
     def _measured_laws(self) -> list[Law]:
         assert isinstance(self.sampler, Langevin)
-        # A stream of its own: chains fold their index into the same key.
+        # A key of its own: chains fold their numbers into the same key.
         key = jax.random.fold_in(self.key, 2**31)
         sampler, inner = self.sampler, self.sampler.coordinates
         draws = [
@@ -340,8 +341,8 @@ class Run:
         force = jax.tree.map(
             lambda *v: np.asarray(np.mean(v, axis=0)), *(level.force for level in levels)
         )
-        # Energies that a chain remembers make their noise smaller than it is without; and the
-        # friction for a batch's is not the thermostat's.
+        # The law of z_ξ does not apply to a table of losses, whose noise is smaller in a chain than
+        # measured here, nor if the covariance correction supplies the friction.
         traits = self.potential.traits
         corrected = traits.independent_batches and isinstance(sampler.integrator, Splitting)
         known = not traits.remembers and not corrected
@@ -349,21 +350,21 @@ class Run:
         return thermostat_laws(sampler, draws[0], force, energy, self.after_warmup)
 
     def _cold_draw(self, chain: int, where: float) -> Position:
-        """A draw at unit temperature (any, where there is none), so far into a chain."""
+        """A draw at unit temperature (if there is one), at the share ``where`` of a chain."""
         cold = np.arange(self.num_draws)
-        if self.keep.all_temperatures and self.tempered:
+        if self.keep.all_temperatures and self.has_tempering:
             at_one = np.flatnonzero(self._record.stat("lambda", chain)[: self.num_draws] == 1)
             cold = at_one if at_one.size else cold
-        return self.some_draw(chain, int(cold[int(where * len(cold))]))
+        return self.one_draw(chain, int(cold[int(where * len(cold))]))
 
     def summary(self) -> Summary:
-        """R-hat, ESS, plateau share, round trips of ξ, thermostats against theory."""
+        """R-hat, ESS, plateau share, round trips of ξ, and thermostats against theory."""
         return summarize(self)
 
     def to_arviz(self) -> Any:
-        """An InferenceData or DataTree (whichever the installed ArviZ has) of the draws.
+        """The draws as an InferenceData or DataTree, depending on the installed ArviZ.
 
-        A stored run is opened lazily: nothing is read before it is used.
+        A stored run is opened lazily.
         """
         if self._folder is not None and not self.keep.all_temperatures:
             return open_store(self._folder.root)
@@ -371,25 +372,25 @@ class Run:
         return export(self.named_draws(), self.stats, data)
 
     def tempered_sampler(self, chain: int = 0) -> Any:
-        """A chain's sampler, if it has a tempering variable."""
+        """The sampler of a chain, checked to have a tempering variable."""
         sampler = self.samplers[chain]
         if not isinstance(sampler, Langevin) or sampler.tempering is None:
             raise ValueError("this run had no tempering variable")
         return sampler
 
     def tempering_of(self, chain: int = 0) -> Tempering:
-        """A chain's way for ξ, if it has one."""
+        """The tempering of a chain, or an error without one."""
         return self.tempered_sampler(chain).tempering
 
     def bias_table(self, chain: int | None = None) -> Any:
-        """The bias learned by one chain, or by all of them together."""
+        """The table of the bias of one chain, or the pooled one of all chains."""
         sampler, tempering = self.tempered_sampler(chain or 0), self.tempering_of(chain or 0)
         tables = self.state.tempering.bias
         if chain is None:
             failed = {failure.chain for failure in self.failures}
             sound = np.array([c for c in range(self.num_chains) if c not in failed], int)
             if not sound.size:
-                raise ValueError("no chain stayed finite: there is no bias to show")
+                raise ValueError("no chain stayed finite: there is no bias table")
             table = tempering.bias.pooled(jax.tree.map(lambda table: table[sound], tables))
         else:
             table = jax.tree.map(lambda table: table[chain], tables)
@@ -400,7 +401,7 @@ class Run:
         return tempering.bias.with_log_lambda_term(table, tempering.coupling, bath, known)
 
     def free_energy(self, chain: int | None = None) -> FreeEnergy:
-        """The free-energy profile A(ξ) that the bias stands for."""
+        """The free-energy profile A(ξ) of the bias."""
         tempering = self.tempering_of(chain or 0)
         bath = float(self.tempered_sampler(chain or 0).bath_temperature)
         return tempering.bias.free_energy(self.bias_table(chain), tempering.coupling, bath)
@@ -408,12 +409,12 @@ class Run:
     def log_evidence_ratio(self, temperature: float | None = None) -> EvidenceRatio:
         """log Z(1/temperature) − log Z(1) with Z(λ) = ∫exp(−λU), by thermodynamic integration.
 
-        With :func:`tacthmc.temper_likelihood` Z(λ) = ∫p(θ)·p(data | θ)^λ, the power posteriors'
-        evidence, and with a normalized prior Z(1) is the evidence itself.
+        With :func:`tacthmc.temper_likelihood` Z(λ) = ∫p(θ)·p(data | θ)^λ is the evidence of the
+        power posterior, and with a normalized prior Z(1) is the evidence itself.
 
-        From each chain's bias (:mod:`tacthmc.diagnostics._evidence`), so with warm-up in it: a long run's
-        error is the one given, over chains, and a short one's is larger. By default at the
-        hottest temperature.
+        The estimate comes from the bias of each chain (:mod:`tacthmc.diagnostics._evidence`), which
+        includes the warm-up. The error over chains is therefore right for a long run, and too small
+        for a short one. The default temperature is the hottest.
         """
         failed = {failure.chain for failure in self.failures}
         sound = [c for c in range(self.num_chains) if c not in failed]
@@ -441,14 +442,14 @@ class Run:
         save_bias(path, self.tempering_of(chain or 0).bias, self.bias_table(chain))
 
     def plot_free_energy(self, ax: Any = None) -> Any:
-        """Plot A(ξ), each chain's and all chains' together; returns Matplotlib's axes."""
+        """Plot A(ξ) of each chain and of all chains together; returns the Matplotlib axes."""
         from tacthmc.diagnostics._plots import plot_free_energy
 
         chains = [self.free_energy(chain) for chain in range(self.num_chains)]
         return plot_free_energy(self.free_energy(), chains, ax)
 
     def plot_xi(self, ax: Any = None) -> Any:
-        """Plot ξ over time, one line a chain, the plateau shaded; returns Matplotlib's axes."""
+        """Plot ξ over time, with one line per chain; returns the Matplotlib axes."""
         from tacthmc.diagnostics._plots import plot_xi
 
         coupling = self.tempering_of().coupling
@@ -456,26 +457,25 @@ class Run:
         return plot_xi(self.trace["step"], self.trace["xi"], plateau, wall, ax)
 
     def plot_draws(self, ax: Any = None, count: int = 4) -> Any:
-        """Histograms of the first ``count`` scalars, chain by chain; returns Matplotlib's axes."""
+        """Plot histograms of the first ``count`` scalars; returns the Matplotlib axes."""
         from tacthmc.diagnostics._plots import plot_draws
 
         checks.whole("count", count, 1)
-        chosen = scalar_names(self.some_draw_shapes(), count)
+        chosen = scalar_names(self.draw_shapes(), count)
         values = [self.draws_of(leaf, index) for leaf, index, _ in chosen]
         weights = np.exp(self.log_weights) if self.keep.all_temperatures else None
         return plot_draws([name for _, _, name in chosen], values, weights, ax)
 
     def __repr__(self) -> str:
-        """One line."""
         return (
-            f"Run({self.num_chains} chains × {self.num_steps} steps, {self.num_draws} draws a"
+            f"Run({self.num_chains} chains × {self.num_steps} steps, {self.num_draws} draws per"
             f" chain, {self.seconds:.1f} s{', interrupted' if self.interrupted else ''}"
             f"{', diverged' if self.failures else ''})"
         )
 
 
 def _weighted_sum(weights: Array, values: Array) -> Array:
-    """Σ_i w_i v_i over the leading axis; truth values and whole numbers count as floats."""
+    """Σ_i w_i v_i over the leading axis; booleans and integers are converted to floats."""
     if not jnp.issubdtype(values.dtype, jnp.inexact):
         values = values.astype(jnp.float32)
     return jnp.tensordot(weights.astype(values.dtype), values, axes=1)

@@ -1,4 +1,4 @@
-"""``resume`` and ``load``: a run's folder, gone on with or read."""
+"""``resume`` and ``load``: continue a stored run, or read one."""
 
 import sys
 import warnings
@@ -31,7 +31,7 @@ from tacthmc.run._plan import (
 )
 from tacthmc.run._program import Chains, Program, one_sampler, unstacked
 from tacthmc.run._result import Run
-from tacthmc.run._session import chain_shapes, recorded, remember, restored, stored_record
+from tacthmc.run._session import chain_shapes, restore, restore_memory, run_in_folder, stored_record
 from tacthmc.run._writer import check_end
 from tacthmc.store._checkpoint import Checkpoints
 from tacthmc.store._errors import StoreError
@@ -41,7 +41,7 @@ from tacthmc.store._store import Store
 
 
 class OtherVersionWarning(UserWarning):
-    """A run goes on with other versions or devices than before: numbers may differ in rounding."""
+    """A warning that a resumed run has other versions or devices, so rounding may differ."""
 
 
 def resume(
@@ -54,20 +54,20 @@ def resume(
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Run:
-    """Go on with a stored run that was killed, interrupted, or is to be longer.
+    """Continue a stored run that was killed or interrupted, or make a finished one longer.
 
-    On the same device and versions the draws are those of a run that was never interrupted,
-    bit for bit. The newest checkpoint that is sound is used; newer ones that are not are moved
-    to ``damaged`` in the run's folder.
+    With the same device and versions the draws are, bit for bit, those of a run that was never
+    interrupted. The newest intact checkpoint is used. Damaged newer ones are moved to ``damaged``
+    in the folder of the run.
 
     Args:
-        store: the run's folder, or a :class:`tacthmc.Store` with other times between checkpoints
-            than it had. Resuming runs code from it: only resume what you trust.
-        num_steps: steps per chain in all, to make a finished run longer.
-        sampler: as it was, where the folder alone could not keep it.
-        potential: as it was, where the folder alone could not keep it; where a part was
-            sampled, ``tacthmc.potentials.subset(potential, init, sampled)[0]``.
-        mesh: as for :func:`tacthmc.sample`; may differ from before.
+        store: the folder of the run, or a :class:`tacthmc.Store` with it and new times between
+            checkpoints. Resuming runs code from the folder: only resume what you trust.
+        num_steps: the total number of steps per chain, to make a finished run longer.
+        sampler: the sampler of the run, if the folder could not store it.
+        potential: the potential of the run, if the folder could not store it. If a subset was
+            sampled, it is ``tacthmc.potentials.subset(potential, init, sampled)[0]``.
+        mesh: as for :func:`tacthmc.sample`. It may differ from before.
         progress: as for :func:`tacthmc.sample`.
         callbacks: as for :func:`tacthmc.sample`.
 
@@ -95,7 +95,7 @@ def resume(
 
 
 def _store(folder: Folder) -> Store:
-    """As it was."""
+    """The store settings of the run."""
     config = folder.config
     return Store(folder.path, config["checkpoint_seconds"], config["checkpoint_steps"])
 
@@ -103,9 +103,9 @@ def _store(folder: Folder) -> Store:
 def _resumed(folder: Folder, plan: Plan) -> Run:
     chains, notes = _newest(folder, plan)
     failures = [Failure.from_json(fields) for fields in notes["failures"]]
-    if failures:
+    if failures and not plan.keep_going:
         raise ValueError(
-            f"the run in {folder.path} cannot go on: {failures[0]} Read what it has with"
+            f"the run in {folder.path} cannot be resumed: {failures[0]} Read its draws with"
             f" tacthmc.load({str(folder.path)!r})."
         )
     if notes["done"] >= plan.intervals:
@@ -118,11 +118,11 @@ def _resumed(folder: Folder, plan: Plan) -> Run:
         )
     size = feeder.batch_size if feeder else batch_size(plan.potential)
     check_batch(plan.program.mesh, size)
-    same = _told(folder, notes, plan)
+    same = _announce(folder, notes, plan)
     if plan.num_steps != folder.config["num_steps"]:
         folder.config["num_steps"] = plan.num_steps
         raise_together(folder.seal)
-    return recorded(plan, folder, chains, feeder, notes, same=same)
+    return run_in_folder(plan, folder, chains, feeder, notes, same=same)
 
 
 def _or(given: Any, before: Any) -> Any:
@@ -141,7 +141,7 @@ def _resumed_plan(
     num_steps: int | None,
     mesh: Mesh | None,
 ) -> Plan:
-    """The plan that the folder tells of, with what is given anew, checked against it."""
+    """The plan of a folder with the new arguments, checked against it."""
     config = folder.config
     total = _or(num_steps, config["num_steps"])
     checks.whole("num_steps", total, 1)
@@ -152,7 +152,7 @@ def _resumed_plan(
         )
     given = sampler is not None or potential is not None
     known, potential = _program(folder, sampler, potential)
-    if mesh is None:
+    if mesh is None and not config["is_driven"]:
         before, chains = config["mesh"] or {}, config["num_chains"]
         mesh = mesh_of_cores(chains, batch_size(potential), lambda _: BATCH in before)
     plan = replace(_plan(folder, known, potential, mesh), num_steps=total)
@@ -162,7 +162,7 @@ def _resumed_plan(
 
 
 def _plan(folder: Folder, sampler: Sampler, potential: Potential, mesh: Mesh | None = None) -> Plan:
-    """The plan that a folder's config tells of."""
+    """The plan in the config of a folder."""
     config, chains = folder.config, folder.config["num_chains"]
     bare, source = without_source(potential)
     each = unstacked(sampler, chains, per_chain=True) if config["sampler_per_chain"] else sampler
@@ -175,13 +175,14 @@ def _plan(folder: Folder, sampler: Sampler, potential: Potential, mesh: Mesh | N
         room=config["rows"],
         feed_per_chain=source is not None and source.per_chain,
     )
-    return Plan(program, potential, _key(config), config["num_steps"], source)
+    driven = {"keep_going": config["keep_going"], "is_driven": config["is_driven"]}
+    return Plan(program, potential, _key(config), config["num_steps"], source, **driven)
 
 
 def _program(
     folder: Folder, sampler: Sampler | Sequence[Sampler] | None, potential: Potential | None
 ) -> tuple[Sampler, Potential]:
-    """Sampler and potential: those given, else those that the folder keeps."""
+    """The given sampler and potential, or those of the folder."""
     if potential is not None:
         checks.instance("potential", potential, Potential, "the potential of the run")
     given = None if sampler is None else one_sampler(sampler, folder.config["num_chains"])[0]
@@ -193,13 +194,13 @@ def _program(
 
 
 def _check_given(folder: Folder, plan: Plan) -> None:
-    """Refuse a sampler or potential that cannot be the one that the run had."""
+    """Raise an error if the sampler or potential cannot be that of the run."""
     config = folder.config
     if config["subset"] != isinstance(plan.potential, SubsetPotential):
         sampled = "a subset" if config["subset"] else "the whole"
         raise ValueError(
-            f"the run in {folder.path} sampled {sampled} of its position: give the potential of the"
-            " same, for a subset tacthmc.potentials.subset(…)[0]"
+            f"the run in {folder.path} sampled {sampled} of its position: give its potential, for a"
+            " subset tacthmc.potentials.subset(…)[0]"
         )
     structure = read_structure(folder.path)["chains"]
     now = plan.program.start_shapes(plan.key, structure.state.position).each
@@ -212,25 +213,24 @@ def _check_given(folder: Folder, plan: Plan) -> None:
 
 
 def _newest(folder: Folder, plan: Plan) -> tuple[Chains, dict[str, Any]]:
-    """The newest checkpoint that is sound; a writer moves the others out of the way."""
+    """The newest intact checkpoint. If the folder is open for writing, damaged ones are moved."""
     shapes = chain_shapes(plan, read_structure(folder.path)["chains"])
     writes = folder.lock is not None
     checkpoints = Checkpoints(folder.path, write=writes)
-    found, reasons, unsound = None, [], []
+    found, reasons, damaged = None, [], []
     try:
         for step in checkpoints.steps():
             try:
-                chains, notes = restored(checkpoints, step, plan, shapes)
+                chains, notes = restore(checkpoints, step, plan, shapes)
                 if writes:
                     ends = notes["counts"], notes["rows"]
                     raise_together(lambda ends=ends: check_end(folder, *ends))
             except (StoreError, OtherProcessError) as error:
                 reasons.append(str(error))
-                unsound.append(step)
+                damaged.append(step)
                 warnings.warn(f"{folder.path}: {error}; trying an older one", stacklevel=5)
                 continue
-            if writes:
-                remember(plan, checkpoints, step)
+            restore_memory(plan, checkpoints, step)
             found = chains, notes
             break
     finally:
@@ -242,13 +242,13 @@ def _newest(folder: Folder, plan: Plan) -> tuple[Chains, dict[str, Any]]:
             f" were written can be read with tacthmc.load({str(folder.path)!r})"
         )
     if writes and jax.process_index() == 0:
-        for step in unsound:
+        for step in damaged:
             folder.move_aside(f"checkpoints/{step}")
     return found
 
 
-def _told(folder: Folder, notes: dict[str, Any], plan: Plan) -> bool:
-    """Say where the run goes on and how much is computed again; whether it will be the same."""
+def _announce(folder: Folder, notes: dict[str, Any], plan: Plan) -> bool:
+    """Report where the run continues; returns whether repeated steps will give the same numbers."""
     config, here = folder.config, versions()
     before = config["versions"]
     other = [f"{n} {before[n]} → {here.get(n)}" for n in before if here.get(n) != before[n]]
@@ -262,8 +262,8 @@ def _told(folder: Folder, notes: dict[str, Any], plan: Plan) -> bool:
             other.append(f"{name} {was} → {now}")
     if other:
         warnings.warn(
-            f"{folder.path} was begun with something else ({', '.join(other)}): draws from here on"
-            " may differ from an uninterrupted run's in rounding",
+            f"{folder.path} was begun with something else ({', '.join(other)}): later draws may"
+            " differ in rounding from those of an uninterrupted run",
             OtherVersionWarning,
             stacklevel=4,
         )
@@ -282,14 +282,16 @@ def load(
     *,
     sampler: Sampler | Sequence[Sampler] | None = None,
     potential: Potential | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Run:
-    """Read a stored run, finished or not; draws are read from disk as they are asked for.
+    """Read a stored run, finished or not. Draws are read from disk when they are needed.
 
     Args:
-        path: the run's folder. Loading runs code from it: only load what you trust.
-        sampler: as it was, where the folder alone could not keep it and more than draws, trace
-            and statistics is wanted.
-        potential: likewise.
+        path: the folder of the run. Loading runs code from it: only load what you trust.
+        sampler: the sampler of the run, if the folder could not store it. Draws, trace and
+            statistics do not need it.
+        potential: the potential of the run, under the same conditions.
+        callbacks: observers, whose memory at the end of the run is restored.
 
     >>> import jax, jax.numpy as jnp, tacthmc, tempfile
     >>> folder = tempfile.mkdtemp() + "/run"
@@ -299,11 +301,12 @@ def load(
     >>> bool((load(folder).draws == run.draws).all())
     True
     """
+    check_callbacks(callbacks)
     folder = Folder.open(path)
-    return _loaded(folder, lambda: _program(folder, sampler, potential))
+    return _loaded(folder, lambda: _program(folder, sampler, potential), callbacks)
 
 
-def _loaded(folder: Folder, program: Any) -> Run:
+def _loaded(folder: Folder, program: Any, callbacks: Sequence[Callback] = ()) -> Run:
     config, status = folder.config, folder.status
 
     def known() -> tuple[list[Sampler], Potential]:
@@ -315,18 +318,20 @@ def _loaded(folder: Folder, program: Any) -> Run:
     def chains() -> Any:
         with jax.enable_x64(config["x64"]):
             sampler, potential = program()
-            return _newest(Folder.open(folder.path), _plan(folder, sampler, potential))[0]
+            plan = replace(_plan(folder, sampler, potential), callbacks=tuple(callbacks))
+            return _newest(Folder.open(folder.path), plan)[0]
 
     failures = tuple(Failure.from_json(fields) for fields in status.get("failures", []))
     return Run(
         program=known,
         key=_key(config),
         record=stored_record(folder),
-        chains=chains,
+        # Observers need their memory now. Otherwise nothing is read before it is used.
+        chains=chains() if callbacks else chains,
         failures=failures,
         num_steps=status["steps"],
         keep=Keep(**config["keep"]),
-        interrupted=not status["finished"] and not failures,
+        interrupted=not status["finished"] and (config["keep_going"] or not failures),
         seconds=status.get("seconds", 0.0),
         compile_seconds=status.get("compile_seconds", 0.0),
         folder=folder,

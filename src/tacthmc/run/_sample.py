@@ -1,4 +1,4 @@
-"""A run's beginning: arguments checked, a program made, chains started."""
+"""The start of a run: check arguments, build the program, start chains and run them."""
 
 import time
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from tacthmc.run._plan import Callback, Plan, batch_size, chunk_room, without_so
 from tacthmc.run._program import Chains, Program
 from tacthmc.run._record import MemoryRecord
 from tacthmc.run._result import Run
-from tacthmc.run._session import new_folder, recorded
+from tacthmc.run._session import new_folder, run_in_folder
 from tacthmc.run._start import chain_positions, check_start
 from tacthmc.store._store import Store, as_store
 
@@ -43,7 +43,7 @@ def run_chains(
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Run:
-    """:func:`tacthmc.sample` of a sampler whose numbers are all there."""
+    """:func:`tacthmc.sample` for a sampler whose numbers are all set."""
     first, num_chains = _first(sampler, num_chains)
     checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
     checks.whole("num_steps", num_steps, 1)
@@ -61,9 +61,9 @@ def run_chains(
         every = keep.every
         feeder = raise_together(lambda: Feeder(source, num_chains, every, mesh, None))
     check_batch(mesh, feeder.batch_size if feeder else batch_size(bare))
-    fed = feeder.example if feeder else None
-    positions = chain_positions(bare, init, num_chains, fed)
-    check_start(bare, positions, key, fed)
+    example = feeder.example if feeder else None
+    positions = chain_positions(bare, init, num_chains, example)
+    check_start(bare, positions, key, example)
     each_draw = (positions, [bare.kept_model(bare.init_model())] * num_chains)
     program = Program(
         sampler,
@@ -77,7 +77,7 @@ def run_chains(
     plan = Plan(program, potential, key, num_steps, source, store, progress, callbacks)
     begun = time.perf_counter()
     chains = program.start_at(key, positions)
-    return carried_out(plan, chains, feeder, time.perf_counter() - begun)
+    return run_plan(plan, chains, feeder, time.perf_counter() - begun)
 
 
 def drive(
@@ -89,10 +89,12 @@ def drive(
     store: Store | str | Path | None = None,
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
+    keep_going: bool = False,
 ) -> Run:
-    """Run a program from chains that have been started, as :func:`tacthmc.sample` does.
+    """Run a program from started chains, as :func:`tacthmc.sample` does.
 
-    For chains that do not start alike: each with a key of its own, or picked from another run.
+    It is for chains with individual starts: each with its own key, or picked from another run. With
+    ``keep_going`` the run continues for the other chains after one has failed.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -106,25 +108,33 @@ def drive(
     if store is not None:
         store = as_store(store, program.shape.every)
     plan = Plan(
-        program, program.potential, one_key(key), num_steps, None, store, progress, callbacks
+        program,
+        program.potential,
+        one_key(key),
+        num_steps,
+        store=store,
+        progress=progress,
+        callbacks=callbacks,
+        keep_going=keep_going,
+        is_driven=True,
     )
-    return carried_out(plan, chains, None)
+    return run_plan(plan, chains, None)
 
 
-def carried_out(
+def run_plan(
     plan: Plan, chains: Chains, feeder: Feeder | None, compile_seconds: float = 0.0
 ) -> Run:
-    """Run from chains that have made no step."""
+    """Run a plan from chains that have made no step."""
     if plan.store is None:
         record = MemoryRecord(plan.num_chains)
         outcome = Driver(plan, chains, record, feeder, compile_seconds=compile_seconds).run()
         return plan.result(record, outcome)
     folder = new_folder(plan, chains, feeder)
-    return recorded(plan, folder, chains, feeder, None, compile_seconds=compile_seconds)
+    return run_in_folder(plan, folder, chains, feeder, None, compile_seconds=compile_seconds)
 
 
 def one_key(key: Any) -> Array:
-    """The key as JAX has them now, if it is one."""
+    """The key as a new-style JAX key, checked to be a single one."""
     if not jnp.issubdtype(jnp.asarray(key).dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(jnp.asarray(key))
     if key.shape != ():
@@ -133,7 +143,7 @@ def one_key(key: Any) -> Array:
 
 
 def _first(sampler: Any, num_chains: Any) -> tuple[Any, int]:
-    """The first of several samplers, and how many chains that makes."""
+    """The first of several samplers, and the number of chains."""
     if isinstance(sampler, (list, tuple)) and sampler:
         return sampler[0], len(sampler) if num_chains == 1 else num_chains
     checks.whole("num_chains", num_chains, 1)
@@ -143,7 +153,7 @@ def _first(sampler: Any, num_chains: Any) -> tuple[Any, int]:
 def _checked_keep(keep: Any, sampler: Any, potential: Potential, num_steps: int) -> Keep:
     keep = Keep() if keep is None else keep
     checks.instance("keep", keep, Keep, "a tacthmc.Keep, such as Keep(every=20)")
-    keep = keep.completed(sampler, num_steps)
+    keep = keep.with_defaults(sampler, num_steps)
     keep.check(sampler, potential)
     if keep.after is not None and keep.after >= num_steps:
         raise ValueError(
@@ -154,11 +164,11 @@ def _checked_keep(keep: Any, sampler: Any, potential: Potential, num_steps: int)
 
 
 def _mesh_of_cores(potential: Potential, init: Any, num_chains: int, key: Array) -> Mesh | None:
-    """The mesh of a run that names none."""
+    """The mesh of a run without one: over CPU cores, if there are several."""
 
     def batches(ways: int) -> bool:
         first = chain_positions(potential, init, num_chains)
-        # What a model's state learns of a batch, it learns of the whole.
+        # A model state is updated from the whole batch at once.
         own = potential.for_chain(0)
         if own.init_model() is not None:
             return False

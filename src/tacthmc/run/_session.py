@@ -1,4 +1,4 @@
-"""A plan carried out in a folder, from its start or from a checkpoint."""
+"""Running a plan with a folder, from the start or from a checkpoint."""
 
 from typing import Any
 
@@ -8,10 +8,11 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from tacthmc.compiler._hosts import raise_together
-from tacthmc.compiler._mesh import using
+from tacthmc.compiler._mesh import ambient
 from tacthmc.dynamics import Langevin, Sampler
 from tacthmc.potentials import SubsetPotential
 from tacthmc.run._driver import Driver
+from tacthmc.run._failure import Failure
 from tacthmc.run._feed import Feeder
 from tacthmc.run._monitor import Observer
 from tacthmc.run._plan import Plan
@@ -22,15 +23,22 @@ from tacthmc.run._writer import StoreWriter, array_specs
 from tacthmc.store._checkpoint import Checkpoints
 from tacthmc.store._errors import StoreError, writing
 from tacthmc.store._folder import Folder, device_name
-from tacthmc.store._pickles import data_specs, observed, read_structure, write_program
+from tacthmc.store._pickles import (
+    data_specs,
+    observed,
+    read_structure,
+    write_program,
+    write_structure,
+)
 
 
 def new_folder(plan: Plan, chains: Chains, feeder: Feeder | None) -> Folder:
-    """A folder with all that does not change in a run; not sealed yet."""
+    """A folder with everything that does not change in a run. It is not sealed yet."""
     program, store = plan.program, plan.store
     assert store is not None
     chunk = program.chunk_shapes(chains, _feed_shapes(plan, feeder))
-    data = observed(plan.potential) if jax.process_index() == 0 else {}
+    writes_data = store.with_program and jax.process_index() == 0
+    data = observed(plan.potential) if writes_data else {}
     specs = array_specs(chunk, chains, plan.num_chains, plan.shards)
     specs += data_specs(data).values()
     keep, mesh = program.keep, program.mesh
@@ -40,6 +48,8 @@ def new_folder(plan: Plan, chains: Chains, feeder: Feeder | None) -> Folder:
         "keep": keep.to_json(),
         "rows": program.shape.rows,
         "sampler_per_chain": program.shape.sampler_per_chain,
+        "keep_going": plan.keep_going,
+        "is_driven": plan.is_driven,
         "checkpoint_seconds": store.checkpoint_seconds,
         "checkpoint_steps": store.checkpoint_steps,
         "x64": bool(jnp.result_type(float) == jnp.float64),
@@ -62,8 +72,10 @@ def new_folder(plan: Plan, chains: Chains, feeder: Feeder | None) -> Folder:
                 folder.write_whole(f"observed_data/{name}", value)
             kept = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[2:], s.dtype), chunk.kept)
             shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), chains.each)
-            parts = {"sampler": program.sampler, "potential": plan.potential}
-            write_program(folder.path, parts, {"chains": shapes, "kept": kept}, data)
+            write_structure(folder.path, {"chains": shapes, "kept": kept})
+            if store.with_program:
+                parts = {"sampler": program.sampler, "potential": plan.potential}
+                write_program(folder.path, parts, data)
 
     try:
         with writing(folder.path, "writing the run's settings"):
@@ -86,14 +98,17 @@ def _feed_shapes(plan: Plan, feeder: Feeder | None) -> Any:
 
 
 def chain_shapes(plan: Plan, each: Any) -> Chains:
-    """The shapes of a stored run's chains, ``each`` being those of their states."""
+    """The shapes of the chains of a stored run, from those of their states (``each``)."""
     return Chains(each, jax.eval_shape(lambda: jax.random.split(plan.key, plan.num_chains)))
 
 
-def restored(
+def restore(
     checkpoints: Checkpoints, step: int, plan: Plan, shapes: Chains
 ) -> tuple[Chains, dict[str, Any]]:
-    """A checkpoint's state where the plan wants it, and its notes; raises where it is damaged."""
+    """The chains of a checkpoint on the devices of the plan, and its notes.
+
+    Raises a StoreError if the checkpoint is damaged.
+    """
     program = plan.program
     sharding: Any = SingleDeviceSharding(jax.devices()[0])
     if program.mesh is not None:
@@ -102,7 +117,7 @@ def restored(
         sharding = NamedSharding(program.mesh, spec)
     words = program.packed_shape(shapes)
     like = jax.ShapeDtypeStruct(words.shape, words.dtype, sharding=sharding)
-    with using(program.mesh):
+    with ambient(program.mesh):
         found, notes = raise_together(lambda: checkpoints.restore(step, like))
     try:
         return program.unpack(found, shapes), notes
@@ -110,8 +125,8 @@ def restored(
         raise StoreError(f"the checkpoint at step {step} is damaged: {error}") from error
 
 
-def remember(plan: Plan, checkpoints: Checkpoints, step: int) -> None:
-    """Give callbacks what they remembered at a checkpoint."""
+def restore_memory(plan: Plan, checkpoints: Checkpoints, step: int) -> None:
+    """Restore the memory of the observers from a checkpoint."""
     observers = [each for each in plan.callbacks if isinstance(each, Observer)]
     if not any(observer.memory() for observer in observers):
         return
@@ -122,7 +137,7 @@ def remember(plan: Plan, checkpoints: Checkpoints, step: int) -> None:
         observer.remember({name: np.asarray(value) for name, value in own.items()})
 
 
-def recorded(
+def run_in_folder(
     plan: Plan,
     folder: Folder,
     chains: Chains,
@@ -131,12 +146,12 @@ def recorded(
     compile_seconds: float = 0.0,
     same: bool = True,
 ) -> Run:
-    """Run with a store, from the start or from a checkpoint's ``notes``.
+    """Run with a store, from the start or from the ``notes`` of a checkpoint.
 
-    ``same`` says whether device and versions are those that the run had before.
+    ``same`` says whether the devices and versions are the same as before.
     """
     writer = None
-    before = notes or {"done": 0, "seconds": 0.0, "compile_seconds": 0.0}
+    before = notes or {"done": 0, "seconds": 0.0, "compile_seconds": 0.0, "failures": []}
     try:
         writer = StoreWriter(folder, plan, notes, same)
         driver = Driver(
@@ -147,6 +162,7 @@ def recorded(
             done=before["done"],
             seconds=before["seconds"],
             compile_seconds=before["compile_seconds"] + compile_seconds,
+            failures=[Failure.from_json(fields) for fields in before["failures"]],
         )
         if notes is None:
             driver.first_commit()
@@ -160,12 +176,12 @@ def recorded(
 
 
 def stored_record(folder: Folder) -> StoredRecord:
-    """The record of a run's folder."""
+    """The record in the folder of a run."""
     return StoredRecord(folder, read_structure(folder.path)["kept"])
 
 
 def _tuning(sampler: Sampler) -> Any:
-    """What tuning chose, where there was any."""
+    """The choices of tuning, or None without tuning."""
     if not isinstance(sampler, Langevin) or sampler.tuning is None:
         return None
     return {"choices": sampler.tuning.record(), "gradients": sampler.tuning.gradients}

@@ -1,4 +1,4 @@
-"""Where chains start, checked before anything is sampled."""
+"""The starting positions of chains, and their checks."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from tacthmc.potentials import Potential
 
 @dataclass(frozen=True)
 class PerChain:
-    """Says that an ``init`` has a leading axis of chains, where it could be read otherwise.
+    """States that an ``init`` has a leading axis of chains, where it could also be one position.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -29,74 +29,76 @@ class PerChain:
     positions: Any
 
 
-def chain_positions(potential: Potential, init: Any, num_chains: int, fed: Any = None) -> Position:
+def chain_positions(
+    potential: Potential, init: Any, num_chains: int, example: Any = None
+) -> Position:
     """One position per chain, from one for all or from a stack of them.
 
-    Where both readings make sense, a vector is one position and a matrix a stack of vectors;
-    :class:`PerChain` says that it is a stack. ``fed`` is a batch, for potentials that draw none by
-    themselves.
+    Where both readings are possible, a vector is one position and a matrix is a stack of vectors.
+    :class:`PerChain` states that it is a stack. ``example`` is a batch, for streamed posteriors.
     """
     if potential.traits.num_chains not in (None, num_chains):
         raise ValueError(
             f"num_chains is {num_chains}, but the potential has numbers for"
             f" {potential.traits.num_chains}"
         )
-    said = isinstance(init, PerChain)
+    per_chain = isinstance(init, PerChain)
     init = checked(init.positions if isinstance(init, PerChain) else init)
     shapes = [leaf.shape for leaf in jax.tree.leaves(init)]
     stacked = all(shape and shape[0] == num_chains for shape in shapes)
-    if said and not stacked:
+    if per_chain and not stacked:
         raise ValueError(
             f"PerChain needs a leading axis of num_chains={num_chains} on every leaf of init; got"
             f" shapes {shapes}"
         )
-    if not said and not (stacked and _is_stack(potential, init, fed)):
+    if not per_chain and not (stacked and _is_stack(potential, init, example)):
         init = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), init)
-    _evaluated(potential, jax.tree.map(lambda x: x[0], init), fed)
+    _evaluated(potential, jax.tree.map(lambda x: x[0], init), example)
     return init
 
 
-def _evaluated(potential: Potential, position: Position, fed: Any) -> None:
-    """Trace the potential once: wrong shapes and dtypes show here, as the user's own error."""
+def _evaluated(potential: Potential, position: Position, example: Any) -> None:
+    """Trace the potential once, so that wrong shapes and dtypes raise the user's own error."""
     potential = potential.for_chain(0)
     eqx.filter_eval_shape(
-        lambda p: potential.value_and_grad(p, potential.batch(jax.random.key(0), p, fed)), position
+        lambda p: potential.value_and_grad(p, potential.batch(jax.random.key(0), p, example)),
+        position,
     )
 
 
-def _fits(potential: Potential, position: Position, fed: Any) -> bool:
+def _fits(potential: Potential, position: Position, example: Any) -> bool:
     try:
-        _evaluated(potential, position, fed)
+        _evaluated(potential, position, example)
     except Exception:
         return False
     return True
 
 
-def _is_stack(potential: Potential, init: Position, fed: Any) -> bool:
-    """Whether an init whose leaves all are as long as there are chains has one for each."""
+def _is_stack(potential: Potential, init: Position, example: Any) -> bool:
+    """Whether an ``init`` is a stack, if the length of every leaf is the number of chains."""
     one = jax.tree.map(lambda x: x[0], init)
-    if not _fits(potential, one, fed):
+    if not _fits(potential, one, example):
         return False
-    if not _fits(potential, init, fed):
+    if not _fits(potential, init, example):
         return True
-    # Both readings make sense. A vector is one position, a matrix a stack of vectors.
+    # Both readings are possible. A vector is one position, and a matrix is a stack of vectors.
     return all(leaf.ndim > 1 for leaf in jax.tree.leaves(init))
 
 
 @eqx.filter_jit
 def _first_estimates(
-    potential: Potential, positions: Position, key: Array, fed: Any
+    potential: Potential, positions: Position, key: Array, example: Any
 ) -> tuple[Any, Any]:
     def one(chain: Array, position: Position) -> tuple[Any, Any]:
         own = potential.for_chain(chain)
-        batch = own.batch(jax.random.fold_in(key, chain), position, fed)
+        batch = own.batch(jax.random.fold_in(key, chain), position, example)
         return own.value_and_grad(position, batch)
 
     return jax.vmap(one)(jnp.arange(len(jax.tree.leaves(positions)[0])), positions)
 
 
-def check_start(potential: Potential, positions: Position, key: Array, fed: Any = None) -> None:
-    """Refuse a start where position, energy or gradient is not finite."""
+def check_start(potential: Potential, positions: Position, key: Array, example: Any = None) -> None:
+    """Require finite positions, energies and gradients at the start."""
     names = leaf_names(positions)
 
     def first_bad(tree: Any, what: str) -> None:
@@ -109,7 +111,7 @@ def check_start(potential: Potential, positions: Position, key: Array, fed: Any 
                 )
 
     first_bad(positions, "init")
-    energies, gradients = _first_estimates(potential, positions, key, fed)
+    energies, gradients = _first_estimates(potential, positions, key, example)
     bad = ~np.isfinite(np.asarray(energies))
     if bad.any():
         chain = int(np.argmax(bad))
@@ -117,4 +119,4 @@ def check_start(potential: Potential, positions: Position, key: Array, fed: Any 
             f"the energy at the start of chain {chain} is {float(energies[chain])}: start where"
             " the log density is finite"
         )
-    first_bad(gradients, "the energy's gradient")
+    first_bad(gradients, "the gradient of the energy")

@@ -1,4 +1,4 @@
-"""Writing a run down while it goes on: rows, then what readers see, then a checkpoint."""
+"""Writing a run to its folder: rows, then the status for readers, then a checkpoint."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ from tacthmc.store._checkpoint import Checkpoints
 from tacthmc.store._errors import writing
 from tacthmc.store._folder import RECTANGLES, Folder
 
-# Draws that wait in memory to be written; more than this and they are written at once.
-BUFFER_BYTES = 1 << 26
+MAX_BUFFER_BYTES = 1 << 26
+"""The size of the draws in memory from which they are written at once."""
 
 
 def bias_leaves(chains: Chains) -> dict[str, Any]:
-    """The bias's tables by name, each (chain, …)."""
+    """The tables of the bias by name, each (chain, …)."""
     tempering = getattr(chains.each.state, "tempering", None)
     if tempering is None:
         return {}
@@ -31,7 +31,7 @@ def bias_leaves(chains: Chains) -> dict[str, Any]:
 
 
 def array_specs(chunk: Chunk, chains: Chains, num_chains: int, shards: int) -> list[ArraySpec]:
-    """All arrays of a store, from the shapes of a chunk and of the chains' state."""
+    """All arrays of a store, from the shapes of a chunk and of the chains."""
     per_shard = num_chains // shards
     specs = [
         ArraySpec("posterior", "chain", (num_chains,), "int64"),
@@ -81,12 +81,12 @@ def array_specs(chunk: Chunk, chains: Chains, num_chains: int, shards: int) -> l
 
 
 class StoreWriter:
-    """Takes in chunks, and commits: every row so far, then a checkpoint that agrees with them."""
+    """Buffers chunks, and commits: writes all rows so far, then a checkpoint that matches them."""
 
     def __init__(self, folder: Folder, plan: Plan, notes: dict[str, Any] | None, same: bool = True):
-        """``notes`` are those of the checkpoint that the run goes on from, if it does.
+        """Write to ``folder``, after the checkpoint with these ``notes`` if the run is resumed.
 
-        ``same`` says whether what comes will be the same, bit for bit, as what was there.
+        ``same`` says whether steps that are repeated will give the same numbers, bit for bit.
         """
         notes = notes or {}
         self.folder, self.checkpoints = folder, Checkpoints(folder.path)
@@ -98,16 +98,16 @@ class StoreWriter:
         self.rows = int(notes.get("rows", 0))
         self._written, self._rows_written = self.counts.copy(), self.rows
         self._commits = int(notes.get("commits", 0))
-        # What readers have seen stays visible while the same is made again.
+        # Published rows stay visible while the same rows are computed again.
         before = folder.status if same else {}
         nothing = [0] * self._num_chains
-        self._seen = {"counts": before.get("counts", nothing), "rows": before.get("rows", 0)}
-        self._seen["steps"] = before.get("steps", 0)
+        self._published = {"counts": before.get("counts", nothing), "rows": before.get("rows", 0)}
+        self._published["steps"] = before.get("steps", 0)
         self._chunks: list[tuple[dict[str, np.ndarray], list[Kept]]] = []
         self.buffered = 0
 
     def append(self, columns: dict[str, np.ndarray], kept: list[Kept]) -> None:
-        """Take in a chunk: columns of all chains, draws of those that this process writes."""
+        """Buffer a chunk: columns of all chains, and draws of those that this process writes."""
         self._chunks.append((columns, kept))
         self.counts = self.counts + columns["keep"].sum(axis=1)
         self.rows += columns["keep"].shape[1]
@@ -121,7 +121,7 @@ class StoreWriter:
         finished: bool,
         memory: dict[str, Any] | None = None,
     ) -> None:
-        """Write all rows, show them, begin a checkpoint."""
+        """Write all rows, publish them, and begin a checkpoint."""
         bias = on_every_host(self._mesh, bias_leaves(chains))
 
         def write() -> None:
@@ -146,8 +146,9 @@ class StoreWriter:
             return
         counts, rows = self.counts, self.rows
         if not finished:
-            counts = np.maximum(counts, self._seen["counts"])
-            rows, steps = max(rows, self._seen["rows"]), max(steps, self._seen["steps"])
+            before = self._published
+            counts = np.maximum(counts, before["counts"])
+            rows, steps = max(rows, before["rows"]), max(steps, before["steps"])
         lengths = dict.fromkeys(RECTANGLES, int(counts.min()))
         lengths |= {"trace": rows, "timing": self._commits}
         status = {
@@ -211,13 +212,13 @@ class StoreWriter:
             write(f"sample_stats/{name}", where, energy)
 
     def close(self) -> None:
-        """Wait for the last checkpoint and let the folder go."""
+        """Wait for the last checkpoint and release the folder."""
         self.checkpoints.close()
         self.folder.close()
 
 
 def check_end(folder: Folder, counts: list[int], rows: int) -> None:
-    """See whether the last rows can be read: to go on means to write after them."""
+    """Check that the last rows can be read, because a resumed run writes after them."""
     for path, spec in folder.specs.items():
         if spec.grows == "row" and rows:
             folder.read(path, np.s_[:, rows - 1])

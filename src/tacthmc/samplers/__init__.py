@@ -1,4 +1,4 @@
-"""The samplers: one file each, all with ``init`` and ``step``."""
+"""The samplers. Each has its own file, and all have ``init`` and ``step``."""
 
 from tacthmc.samplers._cyclical import cyclical as cyclical
 from tacthmc.samplers._optimizer import adam as adam

@@ -1,4 +1,4 @@
-r"""Cyclical SGHMC: a step size that falls and starts anew."""
+r"""Cyclical SGHMC: the step size falls in each cycle and then starts again."""
 
 from typing import Any
 
@@ -26,16 +26,16 @@ class CosineCycles(eqx.Module):
     steps: Number
 
     def __call__(self, step: Any) -> Array:
-        """The step size of step number ``step``."""
+        """The step size at step ``step``."""
         left = jnp.asarray(self.steps) - jnp.asarray(step) % jnp.asarray(self.steps)
         share = left.astype(float) / jnp.asarray(self.steps).astype(float)
-        # The same number as by the cosine, which in single precision has no digits left at the
-        # end of a long cycle.
+        # Mathematically the same as the cosine, which in single precision has no digits left at
+        # the end of a long cycle.
         return jnp.asarray(self.peak).astype(share.dtype) * jnp.sin(0.5 * jnp.pi * share) ** 2
 
 
 class Cyclical(Sampler):
-    """SGHMC whose cycles begin cold and fast and end slow; :func:`cyclical` makes it."""
+    """SGHMC with cycles of falling step size, as made by :func:`cyclical`."""
 
     inner: Langevin
     cycle_steps: Number
@@ -50,7 +50,7 @@ class Cyclical(Sampler):
     def advance(
         self, noise: StepNoise, state: State, potential: Potential, batch: Batch
     ) -> tuple[State, Info]:
-        """A step of SGHMC, without its noise in the cycle's first share."""
+        """A step of SGHMC, without injected noise in the first part of a cycle."""
         whole, first = (
             jnp.asarray(n).astype(state.step.dtype) for n in (self.cycle_steps, self.explore_steps)
         )
@@ -69,31 +69,31 @@ def cyclical(
     noise_estimate: Any = None,
     mass: Any = 1.0,
 ) -> Cyclical:
-    r"""Cyclical SGHMC (Zhang et al. 2020): large steps find a mode, small ones sample it.
+    r"""Cyclical SGHMC (Zhang et al. 2020): large steps find a mode, and small steps sample it.
 
     .. math::
         \eta_k = \frac{\eta_0}{2}\Big(\cos\frac{\pi\,(k \bmod C)}{C} + 1\Big), \qquad
         d\theta = r, \quad dr = \eta_k\tilde f - c\,r + N(0, 2c\eta_k\tau_k)
 
-    with τ_k = 0 in the first share of each cycle (``explore``), which is descent with momentum,
-    and τ_k = 1 in the rest, whose draws alone are kept. When η changes, the physical momentum
-    r/√η stays.
+    with τ_k = 0 in the first part of each cycle (``explore``), which is descent with momentum,
+    and τ_k = 1 in the rest. Only draws from the rest are kept. When η changes, the physical
+    momentum r/√η is unchanged.
 
     **It does not leave the posterior invariant.** Each cycle ends near one mode, reached by
-    descent from where the last one ended: modes get the weights with which that descent finds
-    them, not those of the posterior. Within a mode the draws approach the posterior as the
-    sampling share grows long against the time that SGHMC takes to mix there at the small η of
-    a cycle's end, and η0 → 0; shorter shares leave them too narrow, since they began at
-    temperature zero. The weights of modes come right only in the limit where every cycle
-    mixes over all of them, and then no cycles are needed.
+    descent from the end of the previous cycle. The weight of a mode is the frequency with which
+    that descent finds it, not its weight in the posterior. Within a mode the draws approach the
+    posterior as η0 → 0 and as the sampling part becomes long compared with the time that SGHMC
+    takes to mix there at the small η at the end of a cycle. A shorter sampling part leaves them too
+    narrow, because it starts at temperature zero. The weights of modes become right only in the
+    limit where every cycle mixes over all of them, and then no cycles are needed.
 
-    ``run.plateau_share`` is the share of steps that sample. Keep only those:
-    ``Keep(temperatures="all")`` would take the others for draws. A cycle that samples for fewer
-    steps than ``Keep(every=…)`` may leave no draw.
+    ``run.plateau_share`` is the share of steps in the sampling part. Keep only those:
+    ``Keep(temperatures="all")`` would also keep the others. If the sampling part is shorter than
+    ``Keep(every=…)``, a cycle may leave no draw.
 
     Args:
         step_size: η0, the largest step size, in full-data units.
-        cycle_steps: C, the steps of a cycle.
+        cycle_steps: C, the number of steps in a cycle.
         explore: the share of each cycle without injected noise, in [0, 1).
         noise: c, the level of injected noise and the friction per step.
         noise_estimate: v̂, as in :func:`tacthmc.sghmc`.

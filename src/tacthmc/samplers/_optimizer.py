@@ -1,4 +1,4 @@
-"""Optimizers as runs with the same driver: baselines, and starts for chains."""
+"""Optimizers with the interface of a sampler: baselines, and starting points for chains."""
 
 import functools
 from typing import Any
@@ -17,23 +17,25 @@ from tacthmc.potentials import Potential, forces
 
 
 class OptimizerState(eqx.Module):
-    """θ, Optax's state, and the steps made."""
+    """The state of an optimizer."""
 
     position: Position
     inner: Any
+    """The state of the Optax transformation."""
     step: Int[Array, ""]
+    """The number of steps made."""
     model: Any = None
 
 
 class Optimizer(Sampler):
-    """Any Optax transformation, run as if it were a sampler."""
+    """An Optax transformation with the interface of a sampler."""
 
     transform: optax.GradientTransformation
     learning_rate: Rate
     num_data: Number
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> OptimizerState:
-        """θ as given; the key is not used."""
+        """The first state, at ``position``. The key is not used."""
         position = checked(position)
         return OptimizerState(position, self.transform.init(position), jnp.zeros((), int), model)
 
@@ -49,7 +51,7 @@ class Optimizer(Sampler):
         energy, gradient, model = found.energy, found.gradient, found.model
         count = jnp.asarray(self.num_data)
         mean = jax.tree.map(lambda g: g / count.astype(g.dtype), gradient)
-        # Optax relies on JAX's ordinary promotion, also where a caller has made it strict.
+        # Optax relies on standard dtype promotion, even if the caller has made it strict.
         with jax.numpy_dtype_promotion("standard"):
             updates, inner = self.transform.update(mean, state.inner, state.position)
         rate = rate_at(self.learning_rate, state.step, dtype)
@@ -69,11 +71,11 @@ def optimizer(
     *,
     num_data: Number = 1,
 ) -> Optimizer:
-    """Run an Optax transformation with the same driver as the samplers.
+    """An Optax transformation that runs like a sampler.
 
-    It gets the gradient of the mean loss U/N. A transformation that is complete in itself
-    (``optax.adamw(1e-3)``) is used as it is; for a bare direction (``optax.scale_by_adam()``)
-    give a ``learning_rate``, which then is traced like every sampler's step size.
+    The transformation gets the gradient of the mean loss U/N. A complete optimizer
+    (``optax.adamw(1e-3)``) needs no ``learning_rate``. A bare direction
+    (``optax.scale_by_adam()``) needs one, which is then traced like the step size of a sampler.
 
     Draws are iterates, not samples.
 
@@ -90,32 +92,32 @@ def optimizer(
     return Optimizer(transform=transform, learning_rate=learning_rate, num_data=num_data)
 
 
-# One object for equal settings, so that a second run finds the first one's compiled program.
+# One object for equal settings, so that a second run reuses the compiled program of the first.
 _adam_direction = functools.cache(optax.scale_by_adam)
 
 
 class HeavyBall(eqx.Module):
-    """v ← g + momentum·v, as ``optax.trace`` has it, but with a momentum that is traced.
+    """v ← g + momentum·v, as in ``optax.trace``, but with a traced momentum.
 
-    So runs with several momenta are chains of one program.
+    Chains with different momenta can therefore run in one program.
     """
 
     momentum: Number
 
     def __call__(self, updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        """The new v, twice: the update, and what is remembered."""
+        """The new v, as both the update and the state."""
         new = jax.tree.map(
             lambda g, v: g + jnp.asarray(self.momentum).astype(v.dtype) * v, updates, state
         )
         return new, new
 
 
-def _still(params: Any) -> Any:
+def _zero_velocity(params: Any) -> Any:
     return jax.tree.map(jnp.zeros_like, params)
 
 
 def _momentum_direction(momentum: Number) -> optax.GradientTransformation:
-    return optax.GradientTransformation(_still, HeavyBall(momentum))
+    return optax.GradientTransformation(_zero_velocity, HeavyBall(momentum))
 
 
 def adam(learning_rate: Rate = 1e-3, *, num_data: Number = 1) -> Optimizer:

@@ -1,4 +1,4 @@
-r"""Replica exchange: chains at several temperatures that trade places."""
+r"""Replica exchange: chains at several temperatures that swap their temperatures."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,61 +18,66 @@ from tacthmc.dynamics import Info, Langevin, NoThermostat, Sampler, State, StepN
 from tacthmc.potentials import Potential, at_temperature
 
 LADDER = (1.0, 9.0 ** (1 / 3), 9.0 ** (2 / 3), 9.0)
-"""A geometric ladder: neighbors' energies overlap alike all the way up."""
+"""A geometric ladder, on which the energies of all pairs of neighbors overlap equally."""
 
-MEMORY = 10_000
-"""Estimates that the measured variance is a mean of: all at first, about the last so many later."""
+MAX_AVERAGED_ESTIMATES = 10_000
+"""The measured variance is the mean of all estimates, or later of about this many recent ones."""
 
 
-class Measured(eqx.Module):
-    """The variance of Ũ_i − Ũ_{i+1} so far, and what the next estimate of it needs."""
+class MeasuredVariance(eqx.Module):
+    """The measured variance of Ũ_i − Ũ_{i+1}, and the data for the next estimate of it."""
 
     recent: Float[Array, "2 k"]
-    """Energies by rung, one and two steps ago."""
+    """The energies of each rung, one and two steps ago."""
     variance: Float[Array, " p"]
+    """The mean of the estimates so far."""
     count: Int[Array, ""]
+    """The number of estimates so far."""
 
 
 class ReplicaState(eqx.Module):
     """All replicas, each on a rung of the ladder of temperatures.
 
-    Replicas stay where they are in memory; what a swap moves is their rung.
+    Replicas keep their place in memory. A swap changes their rungs.
     """
 
     position: Position
-    """The coldest replica's θ, a copy of its row in ``replicas``."""
+    """θ of the coldest replica, a copy of its row in ``replicas``."""
     replicas: State
-    """All of them, with a leading axis."""
+    """The states of all replicas, with a leading axis."""
     rung: Int[Array, " k"]
-    """Where each replica stands: 0 is the coldest."""
+    """The rung of each replica; 0 is the coldest."""
     tried: Int[Array, " p"]
-    """Swaps tried of each pair of neighboring rungs."""
+    """The number of swaps tried for each pair of neighboring rungs."""
     accepted: Int[Array, " p"]
-    measured: Measured | None
+    """The number of swaps accepted for each pair of neighboring rungs."""
+    measured: MeasuredVariance | None
+    """The measured variance of the energy, if it is to be measured."""
     step: Int[Array, ""]
+    """The number of steps made."""
     model: Any = None
 
 
 class ReplicaNoise(NamedTuple):
-    """The standard normals of one step: each replica's, and two for each pair's swap."""
+    """The standard normals of one step: for each replica, and two for the swap of each pair."""
 
     replicas: StepNoise
     swaps: Float[Array, "2 p"]
 
 
-class Warmer(eqx.Module):
-    """A schedule times a temperature."""
+class HeatedRate(eqx.Module):
+    """A rate times a temperature."""
 
     rate: Any
     temperature: Array
 
     def __call__(self, step: Any) -> Array:
-        """η(step)·T."""
+        """η·T at a step."""
         return rate_at(self.rate, step, self.temperature.dtype) * self.temperature
 
 
 class ReplicaExchange(Sampler):
-    """SGHMC at several temperatures with swaps; :func:`replica_exchange` makes it."""
+    """SGHMC at several temperatures with swaps, as made by :func:`replica_exchange`."""
 
     step_size: Rate
     injected: Rate
@@ -81,15 +86,15 @@ class ReplicaExchange(Sampler):
     temperatures: tuple[Number, ...]
     swap_every: Number
     energy_noise: tuple[Number, ...] | None
-    """The variance for each pair of neighbors; None where it is measured."""
+    """The variance for each pair of neighbors, or None if it is measured."""
 
     @property
     def gradients_per_step(self) -> int:
-        """One for each replica."""
+        """One per replica."""
         return len(self.temperatures)
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> ReplicaState:
-        """Every replica at θ as given, with momenta from its own law N(0, ηT_k/m)."""
+        """Every replica at ``position``, with momenta from its own law N(0, ηT_k/m)."""
         position = checked(position)
         dtype, count = scalar_dtype(position), len(self.temperatures)
 
@@ -99,7 +104,7 @@ class ReplicaExchange(Sampler):
         measured = None
         if self.energy_noise is None:
             recent, variance = jnp.zeros((2, count), dtype), jnp.zeros(count - 1, dtype)
-            measured = Measured(recent, variance, jnp.zeros((), int))
+            measured = MeasuredVariance(recent, variance, jnp.zeros((), int))
         return ReplicaState(
             position=position,
             replicas=jax.vmap(one)(jax.random.split(key, count), self._ladder(dtype)),
@@ -123,7 +128,7 @@ class ReplicaExchange(Sampler):
     def advance(
         self, noise: ReplicaNoise, state: ReplicaState, potential: Potential, batch: Batch
     ) -> tuple[ReplicaState, Info]:
-        """A step of every replica on the same batch, then swaps where they are due."""
+        """A step of every replica on the same batch, then swaps if they are due."""
         if potential.traits.is_split:
             raise ValueError(
                 "replica exchange heats the whole energy: give it the potential without"
@@ -142,9 +147,9 @@ class ReplicaExchange(Sampler):
         by_rung = energies[jnp.argmax(here, axis=1)]
         tried = self._pairs_due(state.step + 1)
         odds = self._log_odds(by_rung, ladder, state.measured)
-        # Half the sum of two squared normals is −log of a uniform number.
+        # Half the sum of two squared normals is distributed as −log of a uniform number.
         accepted = tried & (odds > -0.5 * jnp.sum(noise.swaps**2, axis=0))
-        rung = _climbed(state.rung, accepted)
+        rung = _swapped(state.rung, accepted)
         replicas = jax.vmap(_rescaled)(replicas, jnp.sqrt(ladder[rung] / before))
         cold = jnp.argmin(rung)
         after = ReplicaState(
@@ -161,7 +166,7 @@ class ReplicaExchange(Sampler):
             energy=energies[cold],
             at_unit_temperature=rung[0] == 0,
             is_draw=jnp.asarray(True),
-            # Of all replicas: one that is not finite shows, whichever it is.
+            # The mean over all replicas, so that any replica that is not finite shows.
             kinetic_temperature=_mean(each.kinetic_temperature),
             thermostat=_mean(each.thermostat),
             hot=rung[0] == len(self.temperatures) - 1,
@@ -169,7 +174,7 @@ class ReplicaExchange(Sampler):
         return after, info
 
     def swap_rates(self, state: ReplicaState) -> Float[Array, "*c p"]:
-        """The share of swaps that was accepted, for each pair of neighboring rungs.
+        """The acceptance rate of swaps for each pair of neighboring rungs.
 
         >>> import jax, jax.numpy as jnp, tacthmc
         >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -184,8 +189,8 @@ class ReplicaExchange(Sampler):
         return jnp.stack([jnp.asarray(t).astype(dtype) for t in self.temperatures])
 
     def _at(self, temperature: Array) -> Langevin:
-        """SGHMC on U/T with η·T for η: the cold chain's step, drift and friction at any T."""
-        rate = Warmer(self.step_size, temperature)
+        """SGHMC on U/T with the step size η·T, so that drift and friction are equal for all T."""
+        rate = HeatedRate(self.step_size, temperature)
         known = jax.tree.map(
             lambda v: jnp.asarray(v).astype(temperature.dtype) / temperature**2,
             self.noise_estimate,
@@ -206,9 +211,9 @@ class ReplicaExchange(Sampler):
         return due & (pairs % 2 == (step // every + 1) % 2)
 
     def _log_odds(
-        self, energies: Array, ladder: Array, measured: Measured | None
+        self, energies: Array, ladder: Array, measured: MeasuredVariance | None
     ) -> Float[Array, " p"]:
-        """δ(Ũ_i − Ũ_j) − δ²v/2, δ = 1/T_i − 1/T_j, of neighboring rungs."""
+        """δ(Ũ_i − Ũ_j) − δ²v/2 with δ = 1/T_i − 1/T_j, for neighboring rungs."""
         delta = 1 / ladder[:-1] - 1 / ladder[1:]
         if self.energy_noise is not None:
             variance = jnp.stack([jnp.asarray(v).astype(ladder.dtype) for v in self.energy_noise])
@@ -217,8 +222,11 @@ class ReplicaExchange(Sampler):
             variance = jnp.where(measured.count > 0, measured.variance, jnp.inf)
         return delta * (energies[:-1] - energies[1:]) - 0.5 * delta**2 * variance
 
-    def _measured(self, state: ReplicaState, energies: Array) -> Measured | None:
-        """Second differences of Ũ_i − Ũ_j in time, whose mean square is 6v where θ moves little."""
+    def _measured(self, state: ReplicaState, energies: Array) -> MeasuredVariance | None:
+        """Estimate v from second differences of Ũ_i − Ũ_j in time.
+
+        Their mean square is 6v if θ moves little.
+        """
         old = state.measured
         if old is None:
             return None
@@ -227,13 +235,14 @@ class ReplicaExchange(Sampler):
         # A swap in between would compare different replicas.
         whole = state.step % jnp.asarray(self.swap_every).astype(state.step.dtype) >= 2
         count = old.count + whole.astype(old.count.dtype)
-        share = jnp.where(whole, 1 / jnp.clip(count, 1, MEMORY).astype(estimate.dtype), 0)
+        averaged = jnp.clip(count, 1, MAX_AVERAGED_ESTIMATES).astype(estimate.dtype)
+        share = jnp.where(whole, 1 / averaged, 0)
         variance = old.variance + share * (estimate - old.variance)
-        return Measured(jnp.stack([energies, old.recent[0]]), variance, count)
+        return MeasuredVariance(jnp.stack([energies, old.recent[0]]), variance, count)
 
 
-def _climbed(rung: Int[Array, " k"], accepted: Bool[Array, " p"]) -> Int[Array, " k"]:
-    """Rungs after swaps of pairs that have none in common."""
+def _swapped(rung: Int[Array, " k"], accepted: Bool[Array, " p"]) -> Int[Array, " k"]:
+    """The rungs after swaps of disjoint pairs."""
     moves, edge = accepted.astype(rung.dtype), jnp.zeros(1, rung.dtype)
     up, down = jnp.concatenate([moves, edge]), jnp.concatenate([edge, moves])
     return rung + (up - down)[rung]
@@ -242,8 +251,8 @@ def _climbed(rung: Int[Array, " k"], accepted: Bool[Array, " p"]) -> Int[Array, 
 def _rescaled(replica: State, scale: Array) -> State:
     """A replica at another temperature, as if it had changed in the middle of the step.
 
-    The energies that decide are those of the middle, half a drift before the step's end: that
-    half is made anew with the new momentum.
+    The energies that decide on swaps are those of the middle, half a drift before the end of the
+    step. That half drift is repeated with the new momentum.
     """
 
     def moved(x: Array, r: Array) -> Array:
@@ -268,58 +277,58 @@ def replica_exchange(
     energy_noise: Number | Sequence[Number] | Literal["measured"] = 0.0,
     mass: Any = 1.0,
 ) -> ReplicaExchange:
-    r"""Replica-exchange SGHMC (Deng et al. 2020): several temperatures, neighbors trade places.
+    r"""Replica-exchange SGHMC (Deng et al. 2020): replicas at several temperatures, with swaps.
 
     .. math::
         d\theta_k = r_k, \qquad dr_k = \eta\tilde f(\theta_k) - c\,r_k + N(0, 2c\eta T_k)
 
-    and every ``swap_every`` steps replicas on neighboring rungs i, j = i + 1 (even i in one
-    round, odd i in the next) trade temperatures with probability
+    Every ``swap_every`` steps replicas on neighboring rungs i, j = i + 1 (even i in one round, odd
+    i in the next) swap temperatures with probability
 
     .. math::
         \min\big(1, \exp\big(\delta(\tilde U_i - \tilde U_j) - \tfrac12\delta^2 v\big)\big),
         \qquad \delta = \frac1{T_i} - \frac1{T_j},
 
-    v being the variance of the error of Ũ_i − Ũ_j. Leaves
+    where v is the variance of the error of Ũ_i − Ũ_j. The sampler leaves
 
     .. math:: \prod_k \exp(-U(\theta_k)/T_k)\,N(r_k; 0, \eta T_k)
 
-    invariant as η → 0, so that the coldest replica, which alone is kept, follows the posterior.
+    invariant as η → 0. Only the coldest replica is kept, and it follows the posterior.
 
     **The correction.** For a Gaussian error ε of variance v, E[exp(δ(Δ + ε) − δ²v/2)] = exp(δΔ).
-    More than that: averaged over ε, the probability above is
+    In addition, the probability above averaged over ε is
     a(y) = Φ(y/s − s/2) + e^y·Φ(−y/s − s/2) with y = δΔ and s² = δ²v, and a(y) = e^y·a(−y). So
     detailed balance holds exactly, in spite of the min, at the price of fewer swaps.
 
-    **The momenta** of a replica that goes from T_i to T_j are multiplied by √(T_j/T_i). That takes
-    N(0, ηT_i) to N(0, ηT_j), and the two factors of a swap cancel: energies alone decide, and
-    nothing has to be redrawn. (Momenta left as they are would have to enter the decision.)
+    **The momenta** of a replica that moves from T_i to T_j are multiplied by √(T_j/T_i). That maps
+    N(0, ηT_i) to N(0, ηT_j), and the factors of the two replicas cancel. So the energies alone
+    decide, and no momentum has to be drawn afresh. (Unchanged momenta would enter the decision.)
 
-    **Assumptions.** The error is Gaussian, and v is known and the same everywhere; all replicas
-    of a chain are given the same batch, so v is that of the *difference*, which is less than the
-    sum of two energies' and zero for noise that does not depend on θ. With errors of another law
-    or another v, the cold replica comes out too hot (v too small) or swaps are rarer than they
-    need be (v too large). The force's noise heats all replicas by ηv_f/(2c), as in
-    :func:`tacthmc.sghmc`, unless ``noise_estimate`` says how much to leave out. The batch that
-    decides a swap is also the step's own, which couples their errors to the order of η.
+    **Assumptions.** The error is Gaussian, and v is known and the same everywhere. All replicas
+    of a chain get the same batch, so v is the variance of the *difference*. It is smaller than the
+    sum of the variances of two energies, and zero for noise that does not depend on θ. If v is too
+    small, the cold replica is too hot; if v is too large, swaps are rarer than necessary. The noise
+    of the force heats all replicas by ηv_f/(2c), as in :func:`tacthmc.sghmc`, unless
+    ``noise_estimate`` compensates for it. The batch that decides a swap is also that of the step,
+    which couples their errors to the order of η.
 
     A step costs as many gradients as there are replicas (``gradients_per_step``).
-    ``run.round_trips`` counts the journeys coldest → hottest → coldest of one replica, and
-    ``run.plateau_share`` is its share of time on the coldest rung: 1/K of K replicas, which is also
-    the share of gradients spent on the posterior itself. ``run.sampler.swap_rates(run.state)`` has
-    the acceptance of each pair.
+    ``run.round_trips`` counts the trips coldest → hottest → coldest of one replica.
+    ``run.plateau_share`` is its share of time on the coldest rung, 1/K for K replicas, which is
+    also the share of gradients spent on the posterior itself.
+    ``run.sampler.swap_rates(run.state)`` has the acceptance rate of each pair.
 
     Args:
         step_size: η in full-data units, the same for all replicas.
-        temperatures: T_k, from 1 upwards, at least two; a geometric ladder to 9 by default. The
-            number that is needed grows with √D.
-        swap_every: steps from one round of swaps to the next.
+        temperatures: T_k, at least two numbers that rise from 1; by default a geometric ladder to
+            9. The required number of temperatures grows as √D.
+        swap_every: the number of steps between rounds of swaps.
         noise: c, the level of injected noise and the friction per step.
         noise_estimate: v̂, as in :func:`tacthmc.sghmc`.
         energy_noise: v, one number or one for each pair of neighbors; or "measured": a running
-            mean of the squared second differences of Ũ_i − Ũ_j in time over 6. That counts what is
-            new in each batch, and of θ's motion only what is not steady over three steps, which
-            makes v a little too large at a large η and T, never too small.
+            mean of the squared second differences of Ũ_i − Ũ_j in time, over 6. Second differences
+            contain the noise of each batch, and only the unsteady part of the motion of θ over
+            three steps. At a large η and T this makes v slightly too large, never too small.
         mass: as in :func:`tacthmc.tact`.
 
     References: W. Deng, Q. Feng, L. Gao, F. Liang, G. Lin. *Non-convex learning via replica
@@ -360,17 +369,20 @@ def _checked_ladder(temperatures: Any) -> tuple[Number, ...]:
     ladder = tuple(temperatures)
     for one in ladder:
         checks.positive("temperatures", one, "finite numbers > 0")
-    expected = "at least two numbers that rise from 1, such as (1, 3, 9)"
-    known = [checks.concrete(t) for t in ladder]
-    plain = [float(t) for t in known if t is not None and t.shape == ()]
-    if len(ladder) < 2 or any(t is not None and t.shape != () for t in known):
-        raise ValueError(f"temperatures must be {expected}; got {temperatures!r}")
-    if len(plain) == len(ladder):
-        rising = all(a < b for a, b in pairwise(plain))
-        if plain[0] != 1.0 or not rising:
-            raise ValueError(f"temperatures must be {expected}; got {temperatures!r}")
-        return tuple(plain)
-    return ladder
+    # Traced numbers are unknown here and not checked.
+    known = [value for value in map(checks.concrete, ladder) if value is not None]
+    scalars = all(value.shape == () for value in known)
+    traced = len(known) < len(ladder)
+    if len(ladder) < 2 or not scalars or not (traced or _rises_from_one(known)):
+        raise ValueError(
+            "temperatures must be at least two numbers that rise from 1, such as (1, 3, 9); got"
+            f" {temperatures!r}"
+        )
+    return ladder if traced else tuple(float(value) for value in known)
+
+
+def _rises_from_one(ladder: Sequence[Any]) -> bool:
+    return bool(ladder[0] == 1.0) and all(bool(a < b) for a, b in pairwise(ladder))
 
 
 def _checked_energy_noise(given: Any, pairs: int, swap_every: int) -> tuple[Number, ...] | None:

@@ -1,4 +1,4 @@
-r"""Any sampler, started afresh again and again."""
+r"""Any sampler with periodic restarts."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,31 +16,33 @@ from tacthmc.potentials import Potential
 
 
 class RestartedState(eqx.Module):
-    """The state of the sampler inside, and the steps made in all (its own start at 0 again)."""
+    """The state of a restarted sampler."""
 
     inner: Any
+    """The state of the inner sampler, whose step count begins at 0 after each restart."""
     step: Int[Array, ""]
+    """The number of steps made since the first start."""
 
     @property
     def position(self) -> Any:
-        """Where the sampler inside is (or its shapes, of a state of shapes)."""
+        """The position of the inner sampler."""
         return self.inner.position
 
     @property
     def model(self) -> Any:
-        """Its model's state."""
+        """The model state of the inner sampler."""
         return self.inner.model
 
 
 class RestartedNoise(NamedTuple):
-    """The random numbers of the sampler inside, and a key for a restart."""
+    """The random numbers of the inner sampler, and a key for a restart."""
 
     inner: Any
     key: PRNGKey
 
 
 class Restarted(Sampler):
-    """A sampler with restarts; :func:`restarted` makes it."""
+    """A sampler with restarts, as made by :func:`restarted`."""
 
     sampler: Sampler
     start: Callable[[PRNGKey], Any]
@@ -49,11 +51,11 @@ class Restarted(Sampler):
 
     @property
     def gradients_per_step(self) -> int:
-        """Those of the sampler inside."""
+        """That of the inner sampler."""
         return self.sampler.gradients_per_step
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> RestartedState:
-        """The sampler's own first state at θ as given; the first restart is ``every`` steps on."""
+        """The inner sampler's first state. The first restart comes after ``every`` steps."""
         position = checked(position)
         fresh = jax.eval_shape(self.start, key)
         shapes = (jax.tree.map(jnp.shape, fresh), jax.tree.map(jnp.shape, position))
@@ -68,13 +70,12 @@ class Restarted(Sampler):
         return self.sampler.position(state.inner)
 
     def noise(self, key: PRNGKey, position: Position) -> RestartedNoise:
-        """The sampler's own, and the key."""
         return RestartedNoise(self.sampler.noise(key, position), key)
 
     def advance(
         self, noise: RestartedNoise, state: RestartedState, potential: Potential, batch: Batch
     ) -> tuple[RestartedState, Info]:
-        """A restart where one is due, then a step."""
+        """A restart if one is due, then a step."""
         every, burn = (jnp.asarray(n).astype(state.step.dtype) for n in (self.every, self.burn))
         since = state.step % every
         inner = jax.lax.cond(
@@ -83,14 +84,14 @@ class Restarted(Sampler):
             lambda: state.inner,
         )
         inner, info = self.sampler.advance(noise.inner, inner, potential, batch)
-        settled = since >= burn
-        info = info._replace(at_unit_temperature=info.at_unit_temperature & settled)
+        past_burn = since >= burn
+        info = info._replace(at_unit_temperature=info.at_unit_temperature & past_burn)
         if info.is_draw is not None:
-            info = info._replace(is_draw=info.is_draw & settled)
+            info = info._replace(is_draw=info.is_draw & past_burn)
         return RestartedState(inner, state.step + 1), info
 
     def _afresh(self, key: PRNGKey, state: RestartedState, potential: Potential) -> Any:
-        # Hashed, since the sampler's own numbers come from the key itself.
+        # A derived key, because the random numbers of the step come from the key itself.
         start_key, state_key = jax.random.split(jax.random.fold_in(key, 1))
         position = jax.tree.map(
             lambda new, old: jnp.asarray(new).astype(old.dtype),
@@ -103,27 +104,28 @@ class Restarted(Sampler):
 def restarted(
     sampler: Sampler, every: int, start: Callable[[PRNGKey], Any], burn: int | None = None
 ) -> Restarted:
-    r"""Any sampler with restarts: every so many steps a new position, momenta and thermostats.
+    r"""Any sampler with restarts: new position, momenta and thermostats every ``every`` steps.
 
     .. math::
         \theta_{jE} \leftarrow \mathrm{start}(\mathrm{key}_j), \quad j = 1, 2, \ldots, \qquad
-        \text{and the sampler's own steps in between}
+        \text{with steps of the sampler in between}
 
-    What is kept follows the mean of the sampler's laws at ``burn`` + 1, …, ``every`` steps from
-    the law of ``start``. **That is not the posterior** where modes are separated: within each
-    stretch the chain stays in the mode whose basin of attraction it began in, so the draws
-    have the weights of the basins under ``start``, not those of the modes. Within a mode they
-    follow the sampler's own invariant density, as ``burn`` grows long against its mixing there.
+    Kept draws follow the mean of the laws of the sampler after ``burn`` + 1, …, ``every`` steps
+    from the law of ``start``. **That is not the posterior** where modes are separated. Between
+    restarts the chain stays in the mode in whose basin of attraction it began, so the weights of
+    modes are those of the basins under ``start``. Within a mode the draws approach the invariant
+    density of the sampler as ``burn`` becomes long compared with its mixing time there.
 
     ``run.plateau_share`` is the share of steps past the burn-in. Keep only those:
-    ``Keep(temperatures="all")`` would take the others for draws.
+    ``Keep(temperatures="all")`` would also keep the others.
 
     Args:
-        sampler: one without a tempering variable, whose bias a restart would forget.
-        every: E, steps from one restart to the next.
-        start: a function of a key that draws a position like ``init``, with which the first
-            stretch begins.
-        burn: steps after each restart that are not kept; half of ``every`` by default.
+        sampler: a sampler without a tempering variable (a restart would lose its bias).
+        every: E, the number of steps between restarts.
+        start: a function of a key that draws a position like ``init``. The first restart uses it;
+            the chain begins at ``init``.
+        burn: the number of steps after each restart that are not kept; by default half of
+            ``every``.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 8.0 * jnp.sum((x**2 - 1.0) ** 2))

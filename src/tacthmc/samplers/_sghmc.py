@@ -21,19 +21,19 @@ def sghmc(
     .. math::
         d\theta = r, \qquad dr = \eta\tilde f - c\,r + N(0, 2c\eta - \eta^2\hat v)
 
-    (for T = 1). Leaves exp(−U)·N(r; 0, η) invariant if the force's noise has the variance v̂
-    that is assumed; without ``noise_estimate``, if it has none. Where 2c < ηv̂ no noise is
-    injected and the chain stays too hot.
+    (for T = 1). It leaves exp(−U)·N(r; 0, η) invariant if the noise of the force has the assumed
+    variance v̂, or no noise if ``noise_estimate`` is not given. Where 2c < ηv̂ no noise is injected
+    and the chain stays too hot.
 
     Args:
         step_size: η in full-data units.
         friction: c, the friction per step.
-        noise_estimate: v̂, the variance of the force's noise, a number or a pytree that
-            matches the position; :func:`tacthmc.potentials.measure_noise` measures it.
+        noise_estimate: v̂, the variance of the noise of the force: a number, or a pytree that
+            matches the position. :func:`tacthmc.potentials.measure_noise` measures it.
         mass: as in :func:`tacthmc.tact`.
         integrator: Splitting() by default, or Euler().
         bath_temperature: as in :func:`tacthmc.tact`.
-        refresh: when momenta are drawn afresh; never by default.
+        refresh: when momenta are drawn afresh; by default never.
 
     Reference: T. Chen, E. Fox, C. Guestrin. *Stochastic gradient Hamiltonian Monte Carlo.*
     ICML 2014.

@@ -16,16 +16,18 @@ from tacthmc.potentials import Potential, forces
 
 
 class SGLDState(eqx.Module):
-    """θ, the running mean of squared gradients (None if plain), and the steps made."""
+    """The state of a chain of SGLD."""
 
     position: Position
     squares: Position | None
+    """The running mean of squared gradients, or None without a preconditioner."""
     step: Int[Array, ""]
+    """The number of steps made."""
     model: Any = None
 
 
 class SGLD(Sampler):
-    """Overdamped Langevin dynamics; :func:`sgld` and :func:`psgld` make it."""
+    """Overdamped Langevin dynamics, as made by :func:`sgld` and :func:`psgld`."""
 
     step_size: Rate
     decay: Number | None
@@ -33,7 +35,7 @@ class SGLD(Sampler):
     adapt_steps: int | None = eqx.field(static=True)
 
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> SGLDState:
-        """θ as given."""
+        """The first state, at ``position``."""
         position = checked(position)
         squares = None if self.decay is None else jax.tree.map(jnp.zeros_like, position)
         return SGLDState(position, squares, jnp.zeros((), int), model)
@@ -44,7 +46,7 @@ class SGLD(Sampler):
     def advance(
         self, noise: Position, state: SGLDState, potential: Potential, batch: Batch
     ) -> tuple[SGLDState, Info]:
-        """θ ← θ − ε·G·∇Ũ + N(0, 2ε·G), with G = 1 if plain."""
+        """θ ← θ − η·G·∇Ũ + N(0, 2η·G), with G = 1 without a preconditioner."""
         dtype = scalar_dtype(state.position)
         size = rate_at(self.step_size, state.step, dtype)
         found = forces(potential, state.position, batch, state.model)
@@ -81,7 +83,7 @@ class SGLD(Sampler):
         decay = self.decay
 
         def scale(v: Array) -> Array:
-            # The mean started at zero: divide by the weight it has gathered, as Adam does.
+            # The mean starts at zero, so it is divided by its total weight, as in Adam.
             made = step + 1 if self.adapt_steps is None else jnp.minimum(step + 1, self.adapt_steps)
             weight = 1 - jnp.asarray(decay).astype(v.dtype) ** made.astype(v.dtype)
             return 1 / (jnp.sqrt(v / weight) + jnp.asarray(self.floor).astype(v.dtype))
@@ -94,9 +96,9 @@ def sgld(step_size: Rate) -> SGLD:
 
     .. math:: \theta \leftarrow \theta - \eta\nabla\tilde U + N(0, 2\eta)
 
-    Leaves exp(−U) invariant as η → 0; mini-batch noise of variance v adds η²v to the
-    injected 2η, which vanishes with η. It is Algorithm 1 without coupling and thermostat at
-    friction c = 1: there is no momentum left.
+    It leaves exp(−U) invariant as η → 0. Mini-batch noise of variance v adds η²v to the injected
+    2η, which is negligible for small η. It is Algorithm 1 without coupling and thermostat at
+    friction c = 1, where no momentum is left.
 
     Reference: M. Welling, Y. W. Teh. *Bayesian learning via stochastic gradient Langevin
     dynamics.* ICML 2011.
@@ -126,12 +128,11 @@ def psgld(
         G = \frac{1}{\sqrt{V} + \epsilon}, \quad
         \theta \leftarrow \theta - \eta G\nabla\tilde U + N(0, 2\eta G)
 
-    Leaves exp(−U) invariant as η → 0 while G is constant. G that goes on changing with θ
-    needs a term Γ = ∂G/∂θ, which the published algorithm drops at the price of a bias; here
-    G stops adapting after ``adapt_steps`` steps unless that is None; have at least as many
-    steps of warm-up. (V is divided by
-    1 − αᵏ, so that the first steps are not too long.) A step is about η/√V of the gradient's
-    own size, so η is in the units of θ, not of θ².
+    It leaves exp(−U) invariant as η → 0 if G is constant. A G that keeps changing with θ requires a
+    term Γ = ∂G/∂θ, which the published algorithm drops at the price of a bias. Here G stops
+    adapting after ``adapt_steps`` steps, unless that is None; the warm-up should be at least that
+    long. (V is divided by 1 − αᵏ, so that the first steps are not too long.) The step divides the
+    gradient by its size √V, so η has the units of θ, not of θ².
 
     Reference: C. Li, C. Chen, D. Carlson, L. Carin. *Preconditioned stochastic gradient
     Langevin dynamics for deep neural networks.* AAAI 2016.

@@ -1,4 +1,4 @@
-r"""Stochastic gradient Nosé-Hoover thermostat."""
+r"""The stochastic gradient Nosé-Hoover thermostat."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ def sgnht(
         d\theta = r, \qquad dr = \eta\tilde f + N(0, 2c\eta) - z r, \qquad
         dz = (\langle r^2\rangle - \eta)/\gamma
 
-    (for T = 1). Leaves exp(−U)·N(r; 0, η)·N(z; c + ηv_f/2, η/(γD)) invariant for force noise
-    of constant variance v_f. Arguments as in :func:`tacthmc.tact`.
+    (for T = 1). It leaves exp(−U)·N(r; 0, η)·N(z; c + ηv_f/2, η/(γD)) invariant for force noise
+    of constant variance v_f. The arguments are those of :func:`tacthmc.tact`.
 
     Reference: N. Ding, Y. Fang, R. Babbush, C. Chen, R. Skeel, H. Neven. *Bayesian sampling
     using stochastic gradient thermostats.* NeurIPS 2014.
@@ -49,4 +49,4 @@ def sgnht(
 
 
 without_tempering = sgnht
-"""The paper's ablation by its name there."""
+"""The name of this ablation in the paper."""

@@ -87,59 +87,60 @@ def tact(
             \tfrac{\eta_\theta T}{\gamma_\theta D}\Big)\,
         N\Big(z_\xi; \tfrac{c_\xi + \eta_\xi v_U/2}{T}, \tfrac{\eta_\xi T}{\gamma_\xi}\Big)
 
-    inside the well, so that on the plateau |ξ| ≤ ξ0, where λ = T, θ follows the posterior
-    exp(−U) *whatever the bias A is*. ξ is uniform once A is the free energy.
+    inside the well. So on the plateau |ξ| ≤ ξ0, where λ = T, θ follows the posterior exp(−U) *for
+    any bias A*. ξ is uniform once A is the free energy.
 
-    **Assumptions under which this holds**, and what it costs where they fail:
+    **Assumptions**, and the cost where they fail:
 
-    * θ has relaxed at unit temperature when it is kept. Entering the plateau quickly in high
-      dimension leaves θ hotter than the posterior for a while; ``Keep(relaxation_window=…)`` waits.
-    * The force's noise has the same variance everywhere, also across temperatures, since z_θ
-      is shared by all. Where it grows with |θ|, the plateau's variance comes out low.
-    * The noises of Ũ and f̃ are independent, and that of Ũ is the same everywhere. One mini-batch
-      makes both. For batches of a :func:`tacthmc.posterior` drawn with replacement the splitting
-      corrects for that, as below, and z_ξ then settles at c_ξ/T.
+    * θ has relaxed at unit temperature when it is kept. In high dimension a θ that has entered the
+      plateau quickly is hotter than the posterior for a while; ``Keep(relaxation_window=…)`` waits.
+    * The noise of the force has the same variance everywhere, also across temperatures, because
+      all share z_θ. Where it grows with |θ|, the variance on the plateau is too small.
+    * The noises of Ũ and f̃ are independent, and that of Ũ is the same everywhere. But one
+      mini-batch gives both. For batches of a :func:`tacthmc.posterior` drawn with replacement the
+      splitting corrects for that (see below), and z_ξ then settles at c_ξ/T.
     * Batches are drawn independently (``batches="replacement"``). Reshuffled epochs are not.
     * The noise is Gaussian and isotropic over the coordinates that share a thermostat, in
       the shape of the friction (see :mod:`tacthmc.dynamics._thermostat`).
-    * Nothing is capped. ``ContinuousTempering(max_speed=…)`` breaks ξ's law (not θ's on the plateau).
-    * The step is small: the splitting's error is of order η, Euler's of order √η.
+    * Nothing is capped. ``ContinuousTempering(max_speed=…)`` changes the law of ξ, but not that of
+      θ on the plateau.
+    * The step is small: the error of the splitting is of order η, that of Euler of order √η.
 
-    **The covariance correction** (:class:`tacthmc.dynamics.CovarianceCorrection`) takes out the heat
-    that the noise common to f̃ and Ũ brings in. With v̂_U the batch's own estimate of the energy's
-    variance, force and energy of a step are those of
+    **The covariance correction** (:class:`tacthmc.dynamics.CovarianceCorrection`) removes the heat
+    of the noise that f̃ and Ũ share. With v̂_U, the estimate of the variance of the energy from the
+    batch itself, the force and energy of a step are those of
 
     .. math:: \tilde U(\theta) + \tfrac12\,\Delta\lambda\,\hat v_U(\theta), \qquad
-        \Delta\lambda = \lambda' r_\xi / T,
+        \Delta\lambda = \lambda' r_\xi / T.
 
-    and ``ContinuousTempering(batch_noise=None)`` leaves it out.
+    ``ContinuousTempering(batch_noise=None)`` leaves it out.
 
-    **Without a step size** the numbers are chosen by short runs before the first step
-    (:func:`tacthmc.tune`), all but those that are given. Left out beside a step size, they have
-    the defaults below.
+    **Without a step size**, short runs before the first step choose all numbers that are not given
+    (:func:`tacthmc.tune`). With a step size, the other numbers have the defaults below.
 
     Args:
-        step_size: η_θ = Δt²/m in full-data units: U is the sum over the data set. For a learning
-            rate on the mean loss see :func:`tacthmc.samplers.per_datum`. None to have it chosen.
-        noise: c_θ, the level of injected noise, 0.1 by default; the friction per step without
-            other noise.
-        tempering: everything about ξ: :class:`tacthmc.dynamics.ContinuousTempering` by default,
-            the paper's, with the coupling λ(ξ), the bias, η_ξ, c_ξ and ξ's thermostat; or
-            :class:`tacthmc.dynamics.ScheduledTempering`, where the energy is too noisy for ξ to
-            move by itself. Then the invariant density above does not hold, but its limit for
-            slow schedules.
-        thermostat: for θ: ScalarThermostat (default), TensorThermostat, DiagonalThermostat,
-            MatrixThermostat or NoThermostat, each with inertia γ or relative inertia Γ.
-        coordinates: linear ones, in which the posterior is rounder, or ones that widen with the
-            temperature, which keeps ξ moving in high dimension
-            (:class:`tacthmc.dynamics.Coordinates`); θ's own by default.
+        step_size: η_θ = Δt²/m in full-data units, where U is the sum over the data set.
+            :func:`tacthmc.samplers.per_datum` converts a learning rate on the mean loss. None
+            leaves it to tuning.
+        noise: c_θ, the level of injected noise, 0.1 by default. Without other noise it is the
+            friction per step.
+        tempering: everything about ξ. The default is :class:`tacthmc.dynamics.ContinuousTempering`,
+            the paper's, with the coupling λ(ξ), the bias, η_ξ, c_ξ and the thermostat of ξ.
+            :class:`tacthmc.dynamics.ScheduledTempering` is for energies too noisy for ξ to move by
+            forces; the invariant density above then holds only in the limit of slow schedules.
+        thermostat: the thermostat of θ: ScalarThermostat (default), TensorThermostat,
+            DiagonalThermostat, MatrixThermostat or NoThermostat, each with an inertia γ or a
+            relative inertia Γ.
+        coordinates: linear coordinates in which the posterior is rounder, or coordinates that
+            widen with the temperature, which keep ξ moving in high dimension
+            (:class:`tacthmc.dynamics.Coordinates`). By default θ itself.
         mass: m_θ relative to the mass in η_θ, 1 by default: a number, or a pytree of numbers (one
-            per tensor) or arrays (diagonal preconditioning) that matches the position.
-        integrator: Splitting() by default, Euler() for Algorithm 1.
-        bath_temperature: T, the thermostats' target. The plateau stays at the posterior's own
-            temperature, T/λ = 1, for any T.
-        refresh: when θ's momenta are drawn afresh (:class:`tacthmc.dynamics.Refresh`); never by
-            default.
+            per leaf) or arrays (diagonal preconditioning) that matches the position.
+        integrator: Splitting() by default; Euler() for Algorithm 1.
+        bath_temperature: T, the target of the thermostats. The plateau stays at the temperature of
+            the posterior, T/λ = 1, for any T.
+        refresh: when the momenta of θ are drawn afresh (:class:`tacthmc.dynamics.Refresh`); by
+            default never.
 
     Rates may be schedules: functions of the step count.
 
@@ -158,8 +159,8 @@ def tact(
         for name, value in given.items():
             if value is not None:
                 raise TypeError(
-                    f"{name} goes with numbers of your own, tact(step_size, {name}=…); without a"
-                    f" step size it would do nothing. Got {value!r}"
+                    f"{name} needs a step size, tact(step_size, {name}=…); without one it would do"
+                    f" nothing. Got {value!r}"
                 )
         fixed: dict[str, Any] = {"noise": noise, "tempering": tempering}
         return Untuned(thermostat=thermostat, coordinates=coordinates, refresh=refresh, **fixed)
@@ -177,10 +178,10 @@ def tact(
 
 
 def per_datum(learning_rate: Rate, num_data: int) -> Rate:
-    """The step size η of a learning rate on the mean loss, η·N.
+    """The step size η = learning_rate/N for a learning rate on the mean loss.
 
-    The update −η∇U with U the sum over N examples is −(ηN)∇(U/N): what an optimizer calls its
-    learning rate is η·N. ``tact(per_datum(0.01, 50_000))`` takes it, as do all other samplers.
+    The update −η∇U, with U the sum over N examples, is −(ηN)∇(U/N), so the learning rate of an
+    optimizer corresponds to η·N. All samplers take the result: ``tact(per_datum(0.01, 50_000))``.
 
     >>> per_datum(0.01, num_data=50_000)
     2e-07
@@ -193,29 +194,30 @@ def per_datum(learning_rate: Rate, num_data: int) -> Rate:
 
 
 def tact_from_tuple(
-    seven: Sequence[Number],
+    hyperparameters: Sequence[Number],
     num_data: int,
     variant: Literal["algorithm1", "splitting", "authors"] = "algorithm1",
 ) -> Langevin:
-    """The paper's 7-tuple [η_θ, η_ξ, c_θ, c_ξ, γ_θ, γ_ξ, K], per datum as its authors use it.
+    """TACT-HMC from the paper's 7-tuple [η_θ, η_ξ, c_θ, c_ξ, γ_θ, γ_ξ, K], which is per datum.
 
-    With the loss a mean over N examples, the η's are learning rates: η_full = η/N. K also says
-    which draws are kept: ``sample(…, keep=tacthmc.Keep(every=K))``.
+    The loss of the authors is a mean over N examples, so their η's are learning rates:
+    η_full = η/N. K is also the interval of kept draws:
+    ``sample(…, keep=tacthmc.Keep(every=K))``.
 
     * "algorithm1": Algorithm 1 to the letter: Euler, the paper's coupling, the bias averaged
-      with the global 1/k, momenta of θ and ξ redrawn every K steps on the plateau.
-    * "splitting": the same numbers with this library's integrator, bias and thermostats.
-    * "authors": the choices of the authors' published code, less its defects: plateau ±0.1,
+      with the global 1/k, and momenta of θ and ξ drawn afresh every K steps on the plateau.
+    * "splitting": the same numbers with the integrator, bias and thermostats of this library.
+    * "authors": the choices of the authors' published code, without its defects: plateau ±0.1,
       walls ±1, temperature 6 at the walls, metadynamics on 2,000 bins of width 1e-3 with the
-      increment (1e-3 per datum) spread over 3, η_ξ = η_θ/100 whatever the tuple says, one
-      thermostat per tensor, draws kept within 0.85 of the plateau, θ's momenta redrawn every K
-      steps everywhere, r_ξ redrawn when it reaches 0.25.
+      increment (1e-3 per datum) spread over 3, η_ξ = η_θ/100 (not that of the tuple), one
+      thermostat per tensor, draws kept within 0.85 of the plateau, momenta of θ drawn afresh every
+      K steps everywhere, and r_ξ drawn afresh when it reaches 0.25.
 
     >>> sampler = tact_from_tuple([0.0010, 0.0010, 0.10, 0.10, 1.0, 1.0, 50], num_data=50_000)
     >>> sampler.step_size, sampler.refresh.every
     (2e-08, 50)
     """
-    eta, xi_eta, c, xi_c, gamma, xi_gamma, every = _checked_seven(seven)
+    eta, xi_eta, c, xi_c, gamma, xi_gamma, every = _checked_tuple(hyperparameters)
     checks.whole("num_data", num_data, 1)
     eta, xi_eta = eta / num_data, xi_eta / num_data
     inertia = ScalarThermostat(gamma=xi_gamma)
@@ -239,7 +241,7 @@ def tact_from_tuple(
         raise ValueError(f"variant must be 'algorithm1', 'splitting' or 'authors'; got {variant!r}")
     xi = ContinuousTempering(
         PowerCoupling.up_to(6.0, plateau=0.1, wall=1.0),
-        # Their bias acts on ξ beside the mean loss: in full-data units it is N times that.
+        # Their bias acts beside the mean loss, so its height is N times that in full-data units.
         Metadynamics(bins=2000, height=1e-3 * num_data, spread=1),
         step_size=eta / 100,
         noise=xi_c,
@@ -257,12 +259,13 @@ def tact_from_tuple(
     )
 
 
-def _checked_seven(seven: Sequence[Number]) -> tuple[Any, ...]:
-    if len(seven) != 7:
+def _checked_tuple(hyperparameters: Sequence[Number]) -> tuple[Any, ...]:
+    if len(hyperparameters) != 7:
         raise ValueError(
-            f"expected seven numbers [η_θ, η_ξ, c_θ, c_ξ, γ_θ, γ_ξ, K]; got {len(seven)}"
+            "hyperparameters must be seven numbers [η_θ, η_ξ, c_θ, c_ξ, γ_θ, γ_ξ, K]; got"
+            f" {len(hyperparameters)}"
         )
-    *rates, every = seven
+    *rates, every = hyperparameters
     for name, value in zip(("η_θ", "η_ξ"), rates, strict=False):
         checks.positive(name, value)
     if int(every) != every:
@@ -280,11 +283,11 @@ def without_thermostat(
     bath_temperature: Number | None = None,
     refresh: Refresh | None = None,
 ) -> Langevin:
-    """The paper's ablation: tempered, with constant friction instead of thermostats.
+    """The paper's ablation: TACT-HMC with constant friction instead of thermostats.
 
-    Right only if neither energy nor force has noise of its own; with noisy gradients the
-    chain is too hot and its histogram too wide. Arguments are :func:`tact`'s; a ``tempering`` of
-    your own says itself that ξ has ``NoThermostat()``.
+    It is right only if neither the energy nor the force has noise. With noisy gradients the chain
+    is too hot and its histogram too wide. The arguments are those of :func:`tact`. If you pass
+    ``tempering``, give it ``thermostat=NoThermostat()``.
 
     >>> sampler = without_thermostat(0.01)
     >>> type(sampler.thermostat).__name__, type(sampler.tempering.thermostat).__name__

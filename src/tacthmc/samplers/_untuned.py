@@ -1,4 +1,4 @@
-"""A sampler some of whose numbers are still to be chosen."""
+"""A sampler with numbers that tuning has yet to choose."""
 
 from typing import Any
 
@@ -7,20 +7,20 @@ from tacthmc._typing import Number
 from tacthmc.dynamics import ContinuousTempering, Coordinates, Refresh, Thermostat
 
 NAMES = ("step_size", "noise", "tempering", "thermostat", "coordinates", "refresh")
-"""What can be fixed, by the names of :func:`tacthmc.tact`'s arguments."""
+"""The arguments of :func:`tacthmc.tact` that can be fixed."""
 
 
 class Untuned:
-    """:func:`tacthmc.tact` without its numbers; those given here are fixed, the others chosen.
+    """:func:`tacthmc.tact` without numbers: given arguments are fixed, tuning chooses the others.
 
-    ``tacthmc.tact()`` makes one, ``tacthmc.tact(noise=0.2)`` one with c fixed.
-    :func:`tacthmc.sample` tunes it before it begins, :func:`tacthmc.tune` does so by itself. To fix
-    the step size and have the rest chosen, make it by this name.
+    ``tacthmc.tact()`` makes one, and ``tacthmc.tact(noise=0.2)`` makes one with c fixed.
+    :func:`tacthmc.sample` tunes it before the run; :func:`tacthmc.tune` only tunes it. To fix the
+    step size and have the rest chosen, call ``Untuned(step_size=…)``.
 
-    Of a :class:`tacthmc.dynamics.ContinuousTempering` the parts that were given stay, the others
-    are chosen. Of :class:`tacthmc.dynamics.Coordinates` both fields are fixed, a field that is
-    "auto" is chosen, and ``linear="diagonal"`` asks for a scale for each coordinate, by their
-    standard deviations in a short run.
+    The given parts of a :class:`tacthmc.dynamics.ContinuousTempering` are fixed, and the others are
+    chosen. Both fields of :class:`tacthmc.dynamics.Coordinates` are fixed, except that "auto" lets
+    tuning choose, and ``linear="diagonal"`` requests a scale for each coordinate, from standard
+    deviations in a short run.
 
     >>> Untuned(step_size=0.01, noise=0.2)
     Untuned(step_size=0.01, noise=0.2)
@@ -35,7 +35,7 @@ class Untuned:
         coordinates: Coordinates | None = None,
         refresh: Refresh | None = None,
     ):
-        """Fix what is given; the meaning of each is that of :func:`tacthmc.tact`'s argument."""
+        """Fix the given arguments, which are those of :func:`tacthmc.tact`."""
         for name, value in (("step_size", step_size), ("noise", noise)):
             if callable(value):
                 raise TypeError(f"{name} must be a number for tuning; got a schedule")
@@ -55,7 +55,6 @@ class Untuned:
         self.thermostat, self.coordinates, self.refresh = thermostat, coordinates, refresh
 
     def __repr__(self) -> str:
-        """As it was made."""
         given: dict[str, Any] = {name: getattr(self, name) for name in NAMES}
         shown = (f"{name}={value!r}" for name, value in given.items() if value is not None)
         return f"Untuned({', '.join(shown)})"

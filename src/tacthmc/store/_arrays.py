@@ -1,9 +1,9 @@
-"""Zarr arrays that grow, written so that a reader never sees half of anything.
+"""Growing Zarr arrays, written so that a reader never sees partial data.
 
-Rows are written first, past the end that an array's metadata declares, where no reader
-looks; then the metadata of all arrays are replaced at once. The rows that no reader sees are
-also where draws wait that one chain has and another does not have yet. Every chunk carries a
-checksum. TensorStore writes (it comes with Orbax); Zarr, xarray and ArviZ read.
+Rows are written first, past the end in the metadata of an array, where no reader looks. Then the
+metadata of all arrays are replaced at once. Draws that only some chains have so far also lie past
+the end. Every chunk has a checksum. TensorStore writes (it comes with Orbax); Zarr, xarray and
+ArviZ read.
 """
 
 import json
@@ -18,10 +18,13 @@ import numpy as np
 from tacthmc.store._errors import needs
 
 CHUNK_BYTES = 1 << 23
-# Chunks hold at most so many rows, so that the last one, written again at each flush, is small.
-CHUNK_ROWS = 1 << 12
-# A length that no run reaches: writers see arrays this long.
-ENDLESS = 1 << 40
+"""The size of a chunk of a growing array."""
+WHOLE_CHUNK_BYTES = 1 << 24
+"""The size of a chunk of an array that is written once."""
+MAX_CHUNK_ROWS = 1 << 12
+"""The largest number of rows in a chunk, because each flush writes the last chunk again."""
+MAX_LENGTH = 1 << 40
+"""A length that no run reaches. Writers open arrays with this length."""
 
 
 def tensorstore() -> Any:
@@ -35,24 +38,27 @@ def tensorstore() -> Any:
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """One array of the store: over chains (unless there are none), along the axis that grows."""
+    """One array of the store, with shape (chain, growing axis, tail)."""
 
     group: str
     name: str
     tail: tuple[int, ...]
+    """The shape of one row."""
     dtype: str
     num_chains: int = 0
+    """The number of chains, or 0 if the array has no axis of chains."""
     chains_per_chunk: int = 1
     grows: str | None = None
+    """The name of the growing axis, or None if there is none."""
 
     @property
     def path(self) -> str:
-        """Where it lies in the store."""
+        """The path in the store."""
         return f"{self.group}/{self.name}"
 
     @property
     def dims(self) -> list[str]:
-        """The names of its axes."""
+        """The names of the axes."""
         own = [f"{self.name}_dim_{i}" for i in range(len(self.tail))]
         return [
             *(["chain"] if self.num_chains else []),
@@ -61,20 +67,8 @@ class ArraySpec:
         ]
 
     def metadata(self, length: int) -> dict[str, Any]:
-        """Zarr's description of the array, at one length."""
-        item = np.dtype(self.dtype).itemsize
-        tail = self.tail
-        if self.grows is None and not self.num_chains and tail:
-            # Written once: cut along its first axis alone.
-            row = item * math.prod(tail[1:])
-            tail = (max(1, min(tail[0], (1 << 24) // max(row, 1))), *tail[1:])
-        item *= math.prod(tail)
-        chains = self.chains_per_chunk
-        while chains > 1 and (chains * item > CHUNK_BYTES or self.chains_per_chunk % chains):
-            chains -= 1
-        rows = max(1, min(CHUNK_ROWS, CHUNK_BYTES // max(chains * item, 1)))
+        """The Zarr metadata of the array at this length."""
         shape = [*([self.num_chains] if self.num_chains else []), *([length] if self.grows else [])]
-        chunk = [*([chains] if self.num_chains else []), *([rows] if self.grows else [])]
         kind = np.dtype(self.dtype).kind
         return {
             "zarr_format": 3,
@@ -83,7 +77,7 @@ class ArraySpec:
             "data_type": self.dtype,
             "chunk_grid": {
                 "name": "regular",
-                "configuration": {"chunk_shape": [*chunk, *(max(1, n) for n in tail)]},
+                "configuration": {"chunk_shape": self._chunk_shape()},
             },
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
             "fill_value": "NaN" if kind == "f" else False if kind == "b" else 0,
@@ -95,15 +89,30 @@ class ArraySpec:
             "dimension_names": self.dims,
         }
 
+    def _chunk_shape(self) -> list[int]:
+        """Chunks of a few megabytes, which span several chains if draws are small."""
+        item, tail = np.dtype(self.dtype).itemsize, self.tail
+        if self.grows is None and not self.num_chains and tail:
+            # An array that is written once is divided along its first axis only.
+            row = item * math.prod(tail[1:])
+            tail = (max(1, min(tail[0], WHOLE_CHUNK_BYTES // max(row, 1))), *tail[1:])
+        item *= math.prod(tail)
+        chains = self.chains_per_chunk
+        while chains > 1 and (chains * item > CHUNK_BYTES or self.chains_per_chunk % chains):
+            chains -= 1
+        rows = max(1, min(MAX_CHUNK_ROWS, CHUNK_BYTES // max(chains * item, 1)))
+        lead = [*([chains] if self.num_chains else []), *([rows] if self.grows else [])]
+        return [*lead, *(max(1, n) for n in tail)]
+
 
 def opened(root: Path, path: str, metadata: dict[str, Any]) -> Any:
-    """A TensorStore of the array as ``metadata`` describes it, whatever the file says."""
+    """A TensorStore of the array with these ``metadata`` instead of those of the file."""
     ts = tensorstore()
     spec = {
         "driver": "zarr3",
         "kvstore": {"driver": "file", "path": str((root / path).absolute())},
         "metadata": {k: v for k, v in metadata.items() if k != "attributes"},
-        # What was written is there: a chunk that is missing is an error, not a fill value.
+        # Everything was written, so a missing chunk is an error and not a fill value.
         "store_data_equal_to_fill_value": True,
         "fill_missing_data_reads": False,
     }
@@ -111,11 +120,11 @@ def opened(root: Path, path: str, metadata: dict[str, Any]) -> Any:
 
 
 def replace_json(path: Path, content: Any, durable: bool = True) -> None:
-    """Write a JSON file so that a reader sees the old one or the new one, never a part."""
+    """Replace a JSON file atomically: a reader sees the old or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     with part.open("w") as file:
-        # In one piece: json.dump would go through Python item by item.
+        # json.dumps is faster than json.dump, which iterates in Python.
         file.write(json.dumps(content))
         if durable:
             file.flush()

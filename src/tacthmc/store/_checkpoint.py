@@ -1,4 +1,4 @@
-"""Checkpoints of a run's state, by Orbax: atomic, asynchronous, checked when read."""
+"""Checkpoints of the state of a run, by Orbax: atomic, asynchronous, and checked when read."""
 
 import contextlib
 import logging
@@ -9,15 +9,16 @@ from jaxtyping import Array
 
 from tacthmc.store._errors import StoreError, needs, writing
 
-KEPT = 3
+MAX_CHECKPOINTS = 3
 
 
-def _orbax() -> Any:
+def orbax() -> Any:
+    """The module ``orbax.checkpoint``, imported when first needed."""
     try:
         import orbax.checkpoint as module
     except ImportError as error:
         raise needs("Orbax") from error
-    # Orbax tells of each save; a run tells of what matters by itself.
+    # Orbax logs each save, and runs report what matters.
     logging.getLogger("absl").setLevel(logging.ERROR)
     return module
 
@@ -26,14 +27,14 @@ class Checkpoints:
     """The checkpoints of one run."""
 
     def __init__(self, folder: Path, write: bool = True):
-        """Those in ``folder/checkpoints``; whoever writes also takes away what a kill left."""
-        self._ocp = _orbax()
+        """Open ``folder/checkpoints``; ``write`` also removes the remains of a killed run."""
+        self._ocp = orbax()
         self._folder = folder
         with writing(folder, "opening the checkpoints"):
             self._manager = self._ocp.CheckpointManager(
                 (folder / "checkpoints").absolute(),
                 options=self._ocp.CheckpointManagerOptions(
-                    max_to_keep=KEPT,
+                    max_to_keep=MAX_CHECKPOINTS,
                     enable_async_checkpointing=True,
                     cleanup_tmp_directories=write,
                     read_only=not write,
@@ -43,9 +44,9 @@ class Checkpoints:
     def save(
         self, step: int, words: Array, notes: dict[str, Any], memory: dict[str, Any] | None = None
     ) -> None:
-        """Begin to write a state's words and notes; the last one's writing is waited for.
+        """Begin to write the words and notes of a state, after the previous one is written.
 
-        ``memory`` has what callbacks remember, arrays by name.
+        ``memory`` has the arrays of observers by name.
         """
         args = self._ocp.args
         self.wait()
@@ -58,17 +59,17 @@ class Checkpoints:
             self._manager.save(step, args=args.Composite(**items), force=True)
 
     def wait(self) -> None:
-        """Wait until what was begun is on disk."""
+        """Wait until the last checkpoint is on disk."""
         with writing(self._folder, "writing a checkpoint"):
             self._manager.wait_until_finished()
             self._manager.check_for_errors()
 
     def steps(self) -> list[int]:
-        """The steps that have one, newest first."""
+        """The steps with a checkpoint, newest first."""
         return sorted(self._manager.all_steps(read=True), reverse=True)
 
     def restore(self, step: int, like: Any) -> tuple[Array, dict[str, Any]]:
-        """The words and notes of a step; ``like`` has the words' shape and place."""
+        """The words and notes of a step; ``like`` has the shape and sharding of the words."""
         args = self._ocp.args
         try:
             found = self._manager.restore(
@@ -85,20 +86,20 @@ class Checkpoints:
         return found["state"]["words"], found["notes"]
 
     def memory(self, step: int) -> dict[str, Any]:
-        """What callbacks remembered at a step."""
+        """The arrays of observers at a step."""
         args = self._ocp.args
         try:
             found = self._manager.restore(step, args=args.Composite(memory=args.StandardRestore()))
         except Exception as error:
             reason = (str(error).splitlines() or [""])[0]
             raise StoreError(
-                f"the checkpoint at step {step} has nothing that callbacks remember:"
-                f" {type(error).__name__}: {reason}"
+                f"the checkpoint at step {step} has no memory of observers: {type(error).__name__}:"
+                f" {reason}"
             ) from error
         return dict(found["memory"])
 
     def close(self) -> None:
-        """Finish what was begun and let go."""
+        """Wait for the last checkpoint, and close the manager."""
         with contextlib.suppress(StoreError):
             self.wait()
         self._manager.close()

@@ -1,33 +1,33 @@
-"""What can be wrong with a run's folder, in words."""
+"""Errors of folders of runs."""
 
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tacthmc._checks import missing_extra
+
 
 class StoreError(RuntimeError):
-    """A run's folder cannot be made, written or read; the message says what to do.
+    """An error in creating, writing or reading the folder of a run. The message says what to do.
 
     >>> import tacthmc
     >>> tacthmc.load("no/such/run")
     Traceback (most recent call last):
     ...
-    tacthmc.store.errors.StoreError: no/such/run holds no run (there is no config.json in it)
+    tacthmc.store._errors.StoreError: no/such/run holds no run (there is no config.json in it)
     """
 
 
 def needs(package: str) -> StoreError:
-    """What to install."""
-    return StoreError(
-        f"keeping a run on disk needs {package}: pip install 'orbax-checkpoint' 'zarr'"
-        " (sampling in memory works without)"
-    )
+    """The error for a missing package."""
+    why = missing_extra("keeping a run on disk", package, "store")
+    return StoreError(f"{why} (sampling in memory works without it)")
 
 
 @contextmanager
 def writing(path: Path, what: str) -> Iterator[None]:
-    """Turn an error of the disk into a message about the run's folder."""
+    """Turn a disk error into a StoreError that names the folder."""
     try:
         yield
     except StoreError:

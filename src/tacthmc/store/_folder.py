@@ -1,4 +1,4 @@
-"""A run's folder: ``draws.zarr``, ``checkpoints``, ``config.json``, ``program.pkl``."""
+"""The folder of a run: ``draws.zarr``, ``checkpoints``, ``config.json`` and ``program.pkl``."""
 
 import json
 import platform
@@ -12,19 +12,26 @@ from typing import Any
 import jax
 import numpy as np
 
-from tacthmc.store._arrays import ENDLESS, ArraySpec, opened, replace_json, tensorstore
+from tacthmc.store._arrays import MAX_LENGTH, ArraySpec, opened, replace_json, tensorstore
+from tacthmc.store._checkpoint import orbax
 from tacthmc.store._errors import StoreError, writing
 from tacthmc.store._lock import LOCK, Lock
+from tacthmc.store._pickles import pickler
+from tacthmc.store._store import CONFIG
 
-FORMAT = 2
-# There from the first moment of a run until its config is written.
+FORMAT = 3
 MARKER = "beginning"
+"""A file that exists from the creation of a folder until its config is written."""
 UNFINISHED = ("draws.zarr", "checkpoints", "program.pkl", "shapes.pkl", "config.json.part")
 RECTANGLES = ("posterior", "sample_stats", "model_state")
 
 
 def versions() -> dict[str, str]:
-    """The versions of all that a run's numbers may depend on."""
+    """The versions of Python and of all packages that affect the numbers of a run.
+
+    >>> sorted(versions())[:3]
+    ['equinox', 'jax', 'jaxlib']
+    """
     found = {"python": platform.python_version()}
     for name in ("tacthmc", "jax", "jaxlib", "equinox", "optax", "numpy", "orbax-checkpoint"):
         try:
@@ -35,15 +42,15 @@ def versions() -> dict[str, str]:
 
 
 def now() -> str:
-    """The time, for people."""
+    """The current time in ISO format."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class Folder:
-    """A run's folder, open for reading, or for writing while its lock is held."""
+    """The folder of a run, open for reading, or for writing while its lock is held."""
 
     def __init__(self, path: Path, config: dict[str, Any], lock: Lock | None):
-        """See :meth:`create` and :meth:`open`."""
+        """Join the parts; use :meth:`create` or :meth:`open`."""
         self.path, self.config, self.lock = path, config, lock
         self.root = path / "draws.zarr"
         self.specs = {spec.path: spec for spec in map(_spec, config["arrays"])}
@@ -54,14 +61,16 @@ class Folder:
     def create(
         cls, path: str | Path, config: dict[str, Any], specs: list[ArraySpec], process: int = 0
     ) -> "Folder":
-        """Make a new run's folder; one that holds a run already is left alone."""
+        """Create the folder of a new run; raises a StoreError if it already holds a run."""
         path = Path(path)
-        tensorstore()
+        # Missing packages are reported before anything is created.
+        for package in (tensorstore, orbax, pickler):
+            package()
         with writing(path, "making the run's folder"):
-            if (path / "config.json").exists() and process == 0:
+            if (path / CONFIG).exists() and process == 0:
                 raise StoreError(
-                    f"{path} already holds a run: go on with tacthmc.resume({str(path)!r}), read it"
-                    f" with tacthmc.load({str(path)!r}), or choose another folder"
+                    f"{path} already holds a run: continue with tacthmc.resume({str(path)!r}), read"
+                    f" it with tacthmc.load({str(path)!r}), or choose another folder"
                 )
             if path.exists() and not path.is_dir():
                 raise StoreError(f"{path} is a file; store must name a folder")
@@ -88,17 +97,17 @@ class Folder:
         return folder
 
     def seal(self) -> None:
-        """Write the config: from here on the folder holds a run."""
+        """Write the config. From then on the folder holds a run."""
         if jax.process_index() == 0:
             with writing(self.path, "writing config.json"):
-                replace_json(self.path / "config.json", self.config)
+                replace_json(self.path / CONFIG, self.config)
                 (self.path / MARKER).unlink(missing_ok=True)
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = False, process: int = 0) -> "Folder":
-        """Open a run's folder."""
+        """Open the folder of a run."""
         path = Path(path)
-        file = path / "config.json"
+        file = path / CONFIG
         if not file.exists():
             raise StoreError(f"{path} holds no run (there is no config.json in it)")
         try:
@@ -127,7 +136,7 @@ class Folder:
 
     @property
     def status(self) -> dict[str, Any]:
-        """What was last published: steps, draws of each chain, rows, seconds, whether finished."""
+        """The last published status: steps, draws per chain, rows, seconds, and if it finished."""
         file = self.root / "zarr.json"
         try:
             return json.loads(file.read_text())["attributes"]
@@ -135,10 +144,10 @@ class Folder:
             raise StoreError(f"{file} is damaged: {error}") from error
 
     def array(self, path: str) -> Any:
-        """An array without end; what lies past the published length may not be there yet."""
+        """An array of unlimited length, where data past the published length may be missing."""
         if path not in self._handles:
             spec = self.specs[path]
-            self._handles[path] = opened(self.root, path, spec.metadata(ENDLESS))
+            self._handles[path] = opened(self.root, path, spec.metadata(MAX_LENGTH))
         return self._handles[path]
 
     def read(self, path: str, index: Any) -> np.ndarray:
@@ -157,7 +166,7 @@ class Folder:
             self.array(path)[...] = value
 
     def publish(self, lengths: dict[str, int], status: dict[str, Any]) -> None:
-        """Let readers see arrays up to these lengths, by group; all at once in the root's file."""
+        """Publish arrays up to these lengths, by group, at once in the metadata of the root."""
         with writing(self.path, "writing the store's metadata"):
             groups = sorted({spec.group for spec in self.specs.values()})
             nodes: dict[str, Any] = {
@@ -166,7 +175,7 @@ class Folder:
             }
             for path, spec in self.specs.items():
                 nodes[path] = spec.metadata(lengths.get(spec.group, 0))
-            # The root's file has it all; these are for readers that do not look there.
+            # The metadata of the root are complete. These files are for readers that do not use it.
             for path, node in nodes.items():
                 if self._published.get(path) != node:
                     replace_json(self.root / path / "zarr.json", node, durable=False)
@@ -184,7 +193,7 @@ class Folder:
             replace_json(self.root / "zarr.json", root)
 
     def move_aside(self, name: str) -> None:
-        """Move something that is damaged to ``damaged``, where nothing looks for it."""
+        """Move a damaged file or folder to ``damaged``."""
         with writing(self.path, f"moving {name} aside"):
             target = self.path / "damaged" / name
             while target.exists():
@@ -193,7 +202,7 @@ class Folder:
             (self.path / name).rename(target)
 
     def reached(self, step: int | None = None) -> int:
-        """How far a run has set out to go, for whoever has to go on after it was killed."""
+        """The last launched step: written if ``step`` is given, and read after a kill."""
         file = self.path / "reached"
         if step is not None:
             with writing(self.path, "noting the progress"):
@@ -206,7 +215,7 @@ class Folder:
 
 
 def _check_empty(path: Path) -> None:
-    """Refuse a folder with anything in it but what an unfinished beginning left."""
+    """Require an empty folder, or one with only the remains of an unfinished creation."""
     found = sorted(e.name for e in path.iterdir() if not e.name.startswith(LOCK))
     if found and MARKER not in found:
         raise StoreError(
@@ -216,7 +225,7 @@ def _check_empty(path: Path) -> None:
 
 
 def _clear_unfinished(path: Path) -> None:
-    """Take away what a run left that was killed before it had begun."""
+    """Remove the remains of a run that was killed before its config was written."""
     if not (path / MARKER).exists():
         return
     for name in UNFINISHED:
@@ -229,6 +238,6 @@ def _spec(fields: dict[str, Any]) -> ArraySpec:
 
 
 def device_name() -> str:
-    """What computes, for people."""
+    """The name of the device, for messages and records."""
     device = jax.devices()[0]
     return f"{device.platform}: {device.device_kind} × {jax.device_count()}"

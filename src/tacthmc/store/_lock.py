@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that the system releases when its process ends, however."""
+"""A lock for one writer at a time, which the system releases when the process ends in any way."""
 
 import fcntl
 import os
@@ -12,10 +12,10 @@ LOCK = "tacthmc.lock"
 
 
 class Lock:
-    """Held from construction until :meth:`release`."""
+    """A lock on a folder, held from construction until :meth:`release`."""
 
     def __init__(self, folder: Path, process: int = 0):
-        """Take the lock, or say who has it."""
+        """Take the lock; raises a StoreError that names its holder."""
         path = folder / (LOCK if process == 0 else f"{LOCK}.{process}")
         self._file: IO[str] | None = path.open("a+")
         try:
@@ -33,7 +33,7 @@ class Lock:
         self._file.flush()
 
     def release(self) -> None:
-        """Let another process have it."""
+        """Release the lock."""
         if self._file is not None:
             self._file.close()
             self._file = None

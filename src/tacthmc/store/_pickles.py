@@ -1,8 +1,8 @@
-"""What a run was made of, so that it can go on without the script that began it.
+"""Pickles of the sampler and potential of a run, so that it can be resumed without its script.
 
-Sampler, potential and the shapes of its state are pickled by value where they come from a
-script. A posterior's data are not in the pickle but in the store's ``observed_data``, once,
-where other tools find them too. Unpickling runs code: resume only what you trust.
+Functions and classes from a script are pickled by value. The data of a posterior are not in the
+pickle but in ``observed_data`` of the store, once, where other tools find them too. Unpickling runs
+code: resume only what you trust.
 """
 
 import io
@@ -19,18 +19,18 @@ from tacthmc._positions import leaf_names
 from tacthmc.potentials._base import Potential, innermost
 from tacthmc.potentials._posterior import Posterior
 from tacthmc.store._arrays import ArraySpec, opened
-from tacthmc.store._errors import StoreError
+from tacthmc.store._errors import StoreError, needs
 
 FILE = "program.pkl"
 SHAPES = "shapes.pkl"
 
 
 class NotPortableWarning(UserWarning):
-    """A run's functions cannot be pickled: to go on, ``resume`` has to be given them again."""
+    """A warning that the functions of a run cannot be pickled. Pass them to ``resume`` again."""
 
 
 def observed(potential: Potential) -> dict[str, Any]:
-    """The data of a posterior by name, or nothing."""
+    """The data of a posterior by name; empty for other potentials."""
     inner = innermost(potential)
     if not isinstance(inner, Posterior):
         return {}
@@ -39,25 +39,32 @@ def observed(potential: Potential) -> dict[str, Any]:
 
 
 def data_specs(data: dict[str, Any]) -> dict[str, ArraySpec]:
-    """How data lie in the store."""
+    """The arrays of the store for data."""
     return {
         name: ArraySpec("observed_data", name, tuple(value.shape), str(value.dtype))
         for name, value in data.items()
     }
 
 
-def write_program(
-    folder: Path, parts: dict[str, Any], structure: dict[str, Any], data: dict[str, Any]
-) -> None:
-    """Pickle what the run is made of, warning where that cannot be done, and its shapes."""
-    base: Any = pickle.Pickler
+def pickler() -> Any:
+    """The pickler that also pickles functions of a script, imported when first needed."""
     try:
         import cloudpickle
+    except ImportError as error:
+        raise needs("cloudpickle") from error
+    return cloudpickle.Pickler
 
-        base = cloudpickle.Pickler
-    except ImportError:
-        # Plain pickling keeps what comes from modules; what comes from a script it refuses.
-        pass
+
+def write_structure(folder: Path, structure: dict[str, Any]) -> None:
+    """Pickle the shapes of the chains and draws of a run."""
+    buffer = io.BytesIO()
+    pickler()(buffer).dump(structure)
+    (folder / SHAPES).write_bytes(buffer.getvalue())
+
+
+def write_program(folder: Path, parts: dict[str, Any], data: dict[str, Any]) -> None:
+    """Pickle the sampler and the potential, or warn if that is not possible."""
+    base: Any = pickler()
     names = {id(value): name for name, value in data.items()}
 
     class Pickler(base):
@@ -65,14 +72,11 @@ def write_program(
             return names.get(id(obj))
 
     buffer = io.BytesIO()
-    base(buffer).dump(structure)
-    (folder / SHAPES).write_bytes(buffer.getvalue())
-    buffer = io.BytesIO()
     try:
         Pickler(buffer).dump(parts)
     except Exception as error:
         warnings.warn(
-            f"the run in {folder} cannot be resumed by its folder alone ({error}): to go on, call"
+            f"the run in {folder} cannot be resumed from its folder alone ({error}): call"
             " tacthmc.resume(folder, sampler=…, potential=…)",
             NotPortableWarning,
             stacklevel=4,
@@ -82,7 +86,7 @@ def write_program(
 
 
 def read_structure(folder: Path) -> dict[str, Any]:
-    """The shapes of a run's chains and draws."""
+    """The shapes of the chains and draws of a run."""
     try:
         return pickle.loads((folder / SHAPES).read_bytes())
     except Exception as error:
@@ -90,7 +94,7 @@ def read_structure(folder: Path) -> dict[str, Any]:
 
 
 def read_program(folder: Path, root: Path, specs: dict[str, ArraySpec]) -> dict[str, Any]:
-    """What :func:`write_program` wrote, with the data read back from the store."""
+    """The parts from :func:`write_program`, with the data read from the store."""
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, pid: Any) -> Any:
@@ -104,8 +108,8 @@ def read_program(folder: Path, root: Path, specs: dict[str, ArraySpec]) -> dict[
     path = folder / FILE
     if not path.exists():
         raise StoreError(
-            f"{folder} has no {FILE} (the run's functions could not be pickled): give"
-            " sampler= and potential= as they were"
+            f"{folder} has no {FILE} (the functions of the run could not be pickled, or"
+            " Store.with_program was False): pass the sampler= and potential= of the run"
         )
     try:
         with path.open("rb") as file:
@@ -114,6 +118,6 @@ def read_program(folder: Path, root: Path, specs: dict[str, ArraySpec]) -> dict[
         raise
     except Exception as error:
         raise StoreError(
-            f"{path} cannot be read ({type(error).__name__}: {error}): make the modules of the"
-            " run's functions importable, or give sampler= and potential= as they were"
+            f"{path} cannot be read ({type(error).__name__}: {error}): make the modules of its"
+            " functions importable, or pass the sampler= and potential= of the run"
         ) from error

@@ -10,7 +10,7 @@ from tacthmc._typing import PRNGKey, Scalar
 
 
 class Gaussian(eqx.Module):
-    """N(mean, covariance); an instance is its own energy function.
+    """N(mean, covariance). An instance is an energy function.
 
     >>> import jax.numpy as jnp
     >>> target = Gaussian(jnp.zeros(2), jnp.array([[1.0, 0.5], [0.5, 1.0]]))
@@ -23,7 +23,7 @@ class Gaussian(eqx.Module):
     precision: Float[Array, "d d"]
 
     def __init__(self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]):
-        """Set both moments."""
+        """Set the mean and the covariance."""
         self.mean, self.covariance = mean, covariance
         self.precision = jnp.asarray(np.linalg.inv(np.asarray(covariance))).astype(mean.dtype)
 

@@ -10,7 +10,7 @@ from tacthmc._typing import PRNGKey, Scalar
 
 
 class GaussianMixture(eqx.Module):
-    """Σ_k w_k N(μ_k, s²·I); an instance is its own energy function.
+    """Σ_k w_k N(μ_k, s²·I). An instance is an energy function.
 
     >>> import jax.numpy as jnp
     >>> pair = GaussianMixture(jnp.array([[-3.0], [3.0]]), jnp.array([0.3, 0.7]), 1.0)
@@ -25,7 +25,7 @@ class GaussianMixture(eqx.Module):
     def __init__(
         self, means: Float[Array, "k d"], weights: Float[Array, " k"], scale: float | Array
     ):
-        """Set the components' means, weights (normalized here) and common sd."""
+        """Set the means of the components, their weights (normalized here) and common sd."""
         self.means, self.scale = means, scale
         self.weights = weights / jnp.sum(weights)
 
@@ -52,19 +52,19 @@ class GaussianMixture(eqx.Module):
 
     @property
     def mean(self) -> Float[Array, " d"]:
-        """The mixture's mean."""
+        """The mean of the mixture."""
         return self.weights @ self.means
 
     @property
     def covariance(self) -> Float[Array, "d d"]:
-        """The mixture's covariance."""
+        """The covariance of the mixture."""
         away = self.means - self.mean[None, :]
         between = (self.weights[:, None] * away).T @ away
         return between + self.scale**2 * jnp.eye(self.means.shape[1], dtype=self.means.dtype)
 
 
 def three_gaussians() -> GaussianMixture:
-    """The 1-D mixture that stands for the paper's Figure 1: means −4, 0, 4, sd ½, .3 .4 .3.
+    """The 1-D mixture for the paper's Figure 1: means −4, 0, 4, sd ½, weights .3, .4, .3.
 
     >>> three_gaussians().weights.round(3).tolist()
     [0.30000001192092896, 0.4000000059604645, 0.30000001192092896]
@@ -75,8 +75,8 @@ def three_gaussians() -> GaussianMixture:
 def ring() -> GaussianMixture:
     """Eight Gaussians on a circle of radius 4 in the plane, sd 0.3, weights 1/36, …, 8/36.
 
-    One of the two targets that stand for the paper's Figure 2. Neighbours are 3.06 apart: ten
-    standard deviations, a barrier of about 13 between them.
+    It is one of two targets for the paper's Figure 2. Neighbors are 3.06 apart, or ten standard
+    deviations, with an energy barrier of about 13 between them.
 
     >>> import jax.numpy as jnp
     >>> ring().means.shape, (36 * ring().weights).round(2).tolist()
@@ -90,8 +90,8 @@ def ring() -> GaussianMixture:
 def grid() -> GaussianMixture:
     """25 narrow Gaussians on a 5×5 lattice of spacing 2 in the plane, sd 0.2, unequal weights.
 
-    The other target that stands for the paper's Figure 2. The weight of the mode in row i and
-    column j is proportional to 1 + (i + 2j) mod 5.
+    It is the other target for the paper's Figure 2. The weight of the mode in row i and column j is
+    proportional to 1 + (i + 2j) mod 5.
 
     >>> import jax.numpy as jnp
     >>> grid().means.shape, (75 * grid().weights[:5]).round(2).tolist()

@@ -1,6 +1,6 @@
-"""Choosing a sampler's numbers: short runs, what they showed, and what follows from it."""
+"""Tuning: choosing the numbers of a sampler by short runs."""
 
 from tacthmc.tuning._choices import Choice as Choice
 from tacthmc.tuning._choices import Tuning as Tuning
 from tacthmc.tuning._choices import TuningError as TuningError
-from tacthmc.tuning._warmup import tune as tune
+from tacthmc.tuning._tune import tune as tune

@@ -1,4 +1,4 @@
-"""Short runs at one temperature, and what is read off them."""
+"""Bursts: short runs at one temperature."""
 
 import warnings
 from dataclasses import dataclass, field
@@ -29,23 +29,23 @@ from tacthmc.run._start import PerChain
 from tacthmc.samplers import sgnht
 from tacthmc.tuning._thermostats import thermostat_steps
 
-DRAW_NUMBERS = 1 << 24
-"""Numbers in the draws of one burst, at most."""
-LEAST_FRICTION = 0.05
-"""A thermostat is made for so much at least: without injected noise there is the force's own."""
-DRAWS = 25
-"""Draws a burst keeps of each chain, where there is room."""
+MAX_DRAW_NUMBERS = 1 << 24
+"""The largest number of values in the draws of one burst."""
+MIN_FRICTION = 0.05
+"""The smallest friction for which a thermostat is made. The noise of the force adds to c."""
+MAX_DRAWS = 25
+"""The largest number of draws that a burst keeps of each chain."""
 
 
 class Heated(WrappedPotential):
-    """The posterior at temperature 1/λ: λ·U, or U0 + λ·U1 where only a part is tempered."""
+    """The posterior at temperature 1/λ: λ·U, or U0 + λ·U1 if only a part is tempered."""
 
     inner: Potential
     weight: Array
 
     @property
     def traits(self) -> Traits:
-        """Its temperature is fixed, so that nothing of it is tempered apart from the rest."""
+        """The energy is not split, because λ is fixed."""
         return self.inner.traits._replace(is_split=False)
 
     def estimate(
@@ -68,28 +68,29 @@ class Heated(WrappedPotential):
 
 @dataclass(frozen=True)
 class Burst:
-    """What a short run left; ``draws`` and ``energies`` are those of its second half.
-
-    ``energies`` are those of the heated posterior.
-    """
+    """The result of a short run."""
 
     positions: Position
+    """The last positions."""
     draws: Float[np.ndarray, "chains draws d"]
+    """The draws of the second half."""
     energies: Float[np.ndarray, "chains draws"]
+    """The energies of the heated posterior at these draws."""
     every: int
-    """Steps between two draws."""
+    """The number of steps between draws."""
     finite: bool
+    """Whether all chains stayed finite."""
 
 
 @dataclass
 class Bursts:
-    """Makes bursts of chains of one potential, and counts their gradients."""
+    """Runs bursts of chains of one potential, and counts their gradients."""
 
     potential: Potential
     chains: int
     steps: int
-    apart: bool = field(default=False, init=False)
-    """Whether each tensor has a friction of its own."""
+    per_tensor: bool = field(default=False, init=False)
+    """Whether each tensor has its own friction."""
     gradients: int = field(default=0, init=False)
 
     def run(
@@ -101,10 +102,10 @@ class Bursts:
         temperature: float = 1.0,
         share: float = 1.0,
     ) -> Burst:
-        """``share`` of the usual number of steps, thermostatted, at a temperature."""
+        """Run ``share`` of the usual number of steps with a thermostat, at a temperature."""
         one = jax.tree.map(lambda x: x[0], positions)
-        room = max(2, DRAW_NUMBERS // (dimension(one) * self.chains))
-        every = max(1, self.steps // (2 * min(DRAWS, room)))
+        room = max(2, MAX_DRAW_NUMBERS // (dimension(one) * self.chains))
+        every = max(1, self.steps // (2 * min(MAX_DRAWS, room)))
         heated = Heated(self.potential, jnp.asarray(1 / temperature, scalar_dtype(one)))
         steps = max(int(share * self.steps), 2 * every)
         sampler = sgnht(eta, noise=c, thermostat=self._thermostat(one, c))
@@ -118,11 +119,12 @@ class Bursts:
         return Burst(run.state.position, flat_draws(run.draws), energies, every, finite)
 
     def _thermostat(self, one: Position, c: float) -> Thermostat:
-        if not self.apart:
+        if not self.per_tensor:
             return ScalarThermostat()
         least = min(leaf.size for leaf in jax.tree.leaves(one) if leaf.size)
-        friction = max(c, LEAST_FRICTION)
-        return TensorThermostat(steps=thermostat_steps(friction, least, noisy=True, far=True)[0])
+        friction = max(c, MIN_FRICTION)
+        steps, _ = thermostat_steps(friction, least, noisy=True, changes_modes=True)
+        return TensorThermostat(steps=steps)
 
 
 def quiet_run(
@@ -133,7 +135,7 @@ def quiet_run(
     steps: int,
     keep: Keep,
 ) -> Run:
-    """A run that says nothing; its failures are looked at."""
+    """A run without output and warnings. The caller checks for failures."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergedWarning)
         return run_chains(
@@ -149,13 +151,13 @@ def quiet_run(
 
 
 def flat_draws(draws: Any) -> Float[np.ndarray, "chains draws d"]:
-    """Draws as vectors."""
+    """Draws as an array of vectors."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(draws)]
     return np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=2)
 
 
 def stacked(vectors: Float[np.ndarray, "n d"], like: Position) -> Position:
-    """Vectors as a stack of positions."""
+    """An array of vectors as a stack of positions."""
     return jax.vmap(lambda x: unflatten(x, like))(jnp.asarray(vectors, scalar_dtype(like)))
 
 
@@ -163,9 +165,9 @@ def stacked(vectors: Float[np.ndarray, "n d"], like: Position) -> Position:
 def estimates(
     key: PRNGKey, potential: Potential, positions: Position, lam: Array
 ) -> tuple[Float[Array, " n"], Float[Array, "n d"]]:
-    """What ξ feels, and g with −λg the force on θ, at each of a stack of positions.
+    """Ũ1, and g with the force −λg on θ, at each of a stack of positions.
 
-    Each from a batch of its own. At λ = 1 the second is ∇Ũ.
+    Each uses its own batch. At λ = 1, g is ∇Ũ.
     """
 
     def one(key: PRNGKey, position: Position) -> tuple[Scalar, Array]:

@@ -1,4 +1,4 @@
-"""What was chosen, and why."""
+"""The choices of tuning with their reasons."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,7 @@ import jax
 
 
 class Choice(NamedTuple):
-    """A number (or a part) of a sampler, and what was seen that led to it.
+    """A number (or a part) of a sampler, and the reason for it.
 
     >>> Choice("keep_every", 20, "given").reason
     'given'
@@ -19,10 +19,10 @@ class Choice(NamedTuple):
 
 @jax.tree_util.register_static
 class Tuning:
-    """Everything a warm-up chose, in order; ``str`` gives a table for people.
+    """All choices of tuning, in their order. ``str`` gives a table.
 
-    A tuned sampler carries it as :attr:`tacthmc.dynamics.Langevin.tuning`. Two of them are equal whatever
-    they say: reasons do not change what is compiled.
+    A tuned sampler has it as :attr:`tacthmc.dynamics.Langevin.tuning`. All instances are equal,
+    because reasons do not affect compiled programs.
 
     >>> tuning = Tuning((Choice("step_size", 0.1, "0.4 over the largest curvature, 4"),))
     >>> tuning["step_size"]
@@ -32,7 +32,7 @@ class Tuning:
     """
 
     def __init__(self, choices: tuple[Choice, ...], gradients: int = 0, start: Any = None):
-        """``start``: where the warm-up's chains ended; ``gradients``: what it took in all."""
+        """Record choices, the total number of gradients, and the last positions (``start``)."""
         self.choices, self.gradients, self.start = tuple(choices), gradients, start
 
     def __getitem__(self, name: str) -> Any:
@@ -45,15 +45,13 @@ class Tuning:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Always, between two of them."""
+        """Whether ``other`` is a :class:`Tuning`."""
         return isinstance(other, Tuning)
 
     def __hash__(self) -> int:
-        """The same for all."""
         return hash(Tuning)
 
     def __str__(self) -> str:
-        """A line for each choice."""
         rows = [(c.name, shown(c.value), c.reason) for c in self.choices]
         widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
         return "\n".join(
@@ -61,16 +59,15 @@ class Tuning:
         )
 
     def __repr__(self) -> str:
-        """Short: a sampler's repr has it."""
         return f"<Tuning of {len(self.choices)} settings>"
 
     def record(self) -> list[dict[str, Any]]:
-        """What is stored with a run."""
+        """The choices as JSON, for the config of a stored run."""
         return [{"name": c.name, "value": plain(c.value), "reason": c.reason} for c in self.choices]
 
 
 def shown(value: Any) -> str:
-    """A value in a table: numbers to three digits, the names of parts.
+    """A value as text: numbers with three digits, and parts by their names.
 
     >>> import numpy as np, tacthmc
     >>> shown(0.12345), shown(np.zeros(3)), shown(tacthmc.dynamics.ScalarThermostat())
@@ -84,14 +81,14 @@ def shown(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON knows it."""
+    """A value that JSON can represent."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return type(value).__name__ if jax.tree.leaves(value) != [value] else str(value)
 
 
 class TuningError(RuntimeError):
-    """No setting was found that works; the message says what was seen on the way.
+    """An error that no working setting was found. The message lists what was tried.
 
     >>> issubclass(TuningError, RuntimeError)
     True

@@ -1,4 +1,4 @@
-"""A first step size from the energy's curvature."""
+"""The largest curvature of the energy, and a first step size from it."""
 
 from typing import Any
 
@@ -11,21 +11,21 @@ from tacthmc._typing import Position, PRNGKey
 from tacthmc.compiler._random import normals
 from tacthmc.potentials._base import Potential, forces
 
-SHARE = 0.1
-"""η times the largest curvature: 0.1 is well inside the splitting's stability limit of 4."""
+ETA_CURVATURE = 0.1
+"""η times the largest curvature. 0.1 is well within the stability limit of the splitting, 4."""
 
 
 NO_SECOND_DERIVATIVE = (TypeError, NotImplementedError, AssertionError)
-"""How JAX says that a gradient has no forward derivative: of models with a gradient of their own
-(``jax.custom_vjp``, a kernel in Pallas)."""
+"""The errors of JAX if a gradient has no forward derivative, as for models with a custom gradient
+(``jax.custom_vjp``, a Pallas kernel)."""
 
 
 def largest_curvature(
     key: PRNGKey, potential: Potential, position: Position, iterations: int = 30
 ) -> float:
-    """The largest absolute eigenvalue of the energy's Hessian, by power iteration.
+    """The largest absolute eigenvalue of the Hessian of the energy, by power iteration.
 
-    A fresh mini-batch each time: what comes out is that of the batches' mean, roughly.
+    Each iteration uses a new mini-batch, so the result is roughly that of the mean over batches.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2 * jnp.array([1.0, 9.0])))
@@ -44,7 +44,7 @@ def largest_curvatures(
         sizes = _sizes(key, potential, positions, iterations, _derivative)
     except NO_SECOND_DERIVATIVE:
         sizes = _sizes(key, potential, positions, iterations, _difference)
-    # The last half, since batches differ.
+    # The median of the last half, because batches differ.
     return np.median(np.asarray(sizes, float)[:, iterations // 2 :], axis=1)
 
 
@@ -73,7 +73,7 @@ def _sizes(
 
 
 def first_step_size(key: PRNGKey, potential: Potential, position: Position) -> float:
-    """η = 0.1 over the largest curvature at a position; what a run begins with, not a tuned one.
+    """η = 0.1 over the largest curvature at a position, an untuned first guess.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 50.0 * jnp.sum(x**2))
@@ -83,14 +83,14 @@ def first_step_size(key: PRNGKey, potential: Potential, position: Position) -> f
     curvature = largest_curvature(key, potential, position)
     if not np.isfinite(curvature) or curvature <= 0:
         raise ValueError(
-            f"no step size can be guessed: the energy's curvature at the starting point is"
+            "no step size can be guessed: the curvature of the energy at the starting point is"
             f" {curvature}. Give step_size"
         )
-    return SHARE / curvature
+    return ETA_CURVATURE / curvature
 
 
-STEP = 1e-3
-"""How far to either side differences are taken, as a share of the position's own length."""
+DIFFERENCE_STEP = 1e-3
+"""The step of finite differences, relative to the length of the position."""
 
 
 def _derivative(gradient: Any, position: Position, along: Position) -> Position:
@@ -99,7 +99,7 @@ def _derivative(gradient: Any, position: Position, along: Position) -> Position:
 
 def _difference(gradient: Any, position: Position, along: Position) -> Position:
     length = _norm(position)
-    step = STEP * jnp.where(length > 0, length, 1)
+    step = DIFFERENCE_STEP * jnp.where(length > 0, length, 1)
     ahead, behind = (
         gradient(
             jax.tree.map(lambda x, v, s=s: x + (s * step).astype(x.dtype) * v, position, along)

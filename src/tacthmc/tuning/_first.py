@@ -1,4 +1,4 @@
-"""What ``sample`` does with a sampler that has no numbers yet."""
+"""Tuning at the start of ``sample``."""
 
 import jax
 import jax.numpy as jnp
@@ -7,20 +7,21 @@ from tacthmc._typing import Position, PRNGKey
 from tacthmc.dynamics._langevin import Langevin
 from tacthmc.potentials._base import Potential
 from tacthmc.samplers._untuned import Untuned
-from tacthmc.tuning._warmup import chains_for, warmed
+from tacthmc.tuning._tune import chains_for, tune_from
 
-STREAM = 2**31 + 1
-"""A stream of its own: chains fold their index into the same key."""
+KEY_NUMBER = 2**31 + 1
+"""The number that is folded into the key. Chains fold their own numbers into the same key."""
 
 
 def tuned_first(
     key: PRNGKey, sampler: Untuned, potential: Potential, starts: Position, progress: bool | None
 ) -> tuple[Langevin, Position]:
-    """The tuned sampler, and a start for each chain: where short runs at unit temperature ended."""
+    """The tuned sampler, and for each chain the end of a short run at unit temperature."""
     count = jax.tree.leaves(starts)[0].shape[0]
-    # However many the run itself has.
+    # The number of chains for tuning does not depend on that of the run.
     chains = chains_for(jax.tree.map(lambda x: x[0], starts))
     some = jax.tree.map(lambda x: x[jnp.arange(chains) % count], starts)
-    tuned = warmed(jax.random.fold_in(key, STREAM), sampler, potential, some, progress=progress)
+    own = jax.random.fold_in(key, KEY_NUMBER)
+    tuned = tune_from(own, sampler, potential, some, progress=progress)
     assert tuned.tuning is not None
     return tuned, jax.tree.map(lambda x: x[jnp.arange(count) % chains], tuned.tuning.start)

@@ -1,4 +1,4 @@
-"""How hot is hot enough: chains are heated and cooled again, and where they end is compared."""
+"""The hottest temperature: chains are heated and cooled again, and their positions compared."""
 
 from typing import NamedTuple
 
@@ -11,23 +11,24 @@ from tacthmc.dynamics._linear_map import LinearMap, MappedPotential
 from tacthmc.potentials._base import Potential
 from tacthmc.tuning._bursts import Burst, Bursts
 from tacthmc.tuning._choices import TuningError
-from tacthmc.tuning._friction import LOOKED_AFTER
+from tacthmc.tuning._friction import MAX_DENSE_DIMENSION
 
-RATIO = 3.0
-LEVELS = 6
-"""Up to a temperature of 3⁶ = 729."""
-ELSEWHERE = 0.15
-"""The share of chains that has to come back elsewhere: small, for modes of little weight."""
-LUKEWARM = 1.5
-"""The hottest where heat finds nothing."""
-NEARLY = 0.7
-"""What counts as nearly as many."""
-RETURNED = 0.9
-"""The share of chains whose energy has to be again what it was before they were heated."""
-UP_AND_DOWN = 3
-"""Bursts to the first level and back."""
-FAR = 9.0
-"""So many times the squared distance that a chain's own two halves are apart."""
+TEMPERATURE_RATIO = 3.0
+"""The ratio of neighboring temperatures."""
+MAX_LEVELS = 6
+"""The largest number of levels, up to a temperature of 3⁶ = 729."""
+MIN_MOVED_SHARE = 0.15
+"""The smallest share of chains that have to move for heat to help; small, for light modes."""
+MAX_USELESS_TEMPERATURE = 1.5
+"""The largest hottest temperature if heat does not help."""
+MIN_RELATIVE_SHARE = 0.7
+"""The share, relative to the largest one, that counts as nearly as many."""
+MIN_RETURNED_SHARE = 0.9
+"""The smallest share of chains whose energy has to return to that before heating."""
+ROUND_TRIP_BURSTS = 3
+"""The number of bursts to the first level and back."""
+MIN_SQUARED_DISTANCE_RATIO = 9.0
+"""The smallest squared distance of a move, relative to that between the halves of a chain."""
 
 
 class Level(NamedTuple):
@@ -38,36 +39,37 @@ class Level(NamedTuple):
 
 
 class Cooled(NamedTuple):
-    """Chains that were heated to a level and are at unit temperature again."""
+    """Chains that were heated to a level and cooled to unit temperature again."""
 
     burst: Burst
     moved: float
-    """The share of them that came back elsewhere."""
+    """The share of chains that came back elsewhere."""
     returned: float
-    """The share of them whose energy is what it was."""
+    """The share of chains whose energy returned to that before heating."""
 
 
-class Heat(NamedTuple):
-    """The ladder, and what came back from each of its levels as far as they were tried."""
+class Ladder(NamedTuple):
+    """Levels of temperature, and the chains that were cooled from each tried level."""
 
     levels: list[Level]
     cooled: list[Cooled]
     given: bool
+    """Whether the hottest temperature was given."""
     potential: Potential
-    """What the chains moved in."""
-    wanders: bool = False
-    """Whether chains that were not heated came to be elsewhere too."""
+    """The potential of the chains."""
+    moves_unheated: bool = False
+    """Whether chains also moved elsewhere without heat."""
 
     @property
     def linear(self) -> LinearMap | None:
-        """The linear coordinates they moved in."""
+        """The linear coordinates of the chains."""
         return self.potential.linear if isinstance(self.potential, MappedPotential) else None
 
     @property
     def moved(self) -> list[float]:
-        """The shares that came back elsewhere by heat; none where too few came back at all."""
-        told = [not self.wanders and c.returned >= RETURNED for c in self.cooled]
-        return [c.moved if t else 0.0 for c, t in zip(self.cooled, told, strict=True)]
+        """The shares that heat moved elsewhere; 0 if too few chains returned at all."""
+        valid = [not self.moves_unheated and c.returned >= MIN_RETURNED_SHARE for c in self.cooled]
+        return [c.moved if v else 0.0 for c, v in zip(self.cooled, valid, strict=True)]
 
     @property
     def widest(self) -> Burst:
@@ -76,92 +78,96 @@ class Heat(NamedTuple):
             return self.cooled[-1].burst
         moved = self.moved
         best = int(np.argmax(moved))
-        return self.cooled[best].burst if moved[best] >= ELSEWHERE else self.levels[0].burst
+        return self.cooled[best].burst if moved[best] >= MIN_MOVED_SHARE else self.levels[0].burst
 
     @property
-    def useful(self) -> bool:
-        """Whether chains came back elsewhere from anywhere."""
-        return max(self.moved) >= ELSEWHERE
+    def is_useful(self) -> bool:
+        """Whether enough chains came back elsewhere from any level."""
+        return max(self.moved) >= MIN_MOVED_SHARE
 
     @property
-    def idle(self) -> bool:
-        """Whether ξ had better rest: in high dimension, where heat is not known to be of use."""
-        return not self.useful and self.levels[0].burst.draws.shape[-1] > LOOKED_AFTER
+    def should_rest(self) -> bool:
+        """Whether ξ should mostly rest: in high dimension, if heat is not known to help."""
+        return not self.is_useful and self.levels[0].burst.draws.shape[-1] > MAX_DENSE_DIMENSION
 
     @property
     def hottest(self) -> tuple[float, str]:
-        """The first level from which nearly as many come back elsewhere as from any; and why.
+        """The hottest temperature and its reason.
 
-        Hardly warm where nothing moved: what heat there is, is of no use.
+        It is the first level from which nearly as many chains come back elsewhere as from any, or
+        a low one if heat does not help.
         """
         moved = self.moved
-        if self.wanders:
-            return LUKEWARM, (
-                "in short runs nearly as many chains get elsewhere without heat: what heat is good"
-                " for they cannot tell"
+        if self.moves_unheated:
+            return MAX_USELESS_TEMPERATURE, (
+                "in short runs nearly as many chains move elsewhere without heat, so these cannot"
+                " tell whether heat helps"
             )
         reached = self.levels[len(moved)].temperature
-        if not self.useful and self.cooled[-1].returned < RETURNED:
-            return LUKEWARM, (
-                f"heated up to {reached:g}, chains had not cooled again in as long a time: what"
-                " heat is good for cannot be told"
+        if not self.is_useful and self.cooled[-1].returned < MIN_RETURNED_SHARE:
+            return MAX_USELESS_TEMPERATURE, (
+                f"chains that were heated to {reached:g} had not cooled in the same time, so it is"
+                " not known whether heat helps"
             )
-        if not self.useful:
-            return LUKEWARM, (
-                f"heated up to {reached:g} and cooled again, the chains came back to where they"
-                " were: no other mode is in reach"
+        if not self.is_useful:
+            return MAX_USELESS_TEMPERATURE, (
+                f"chains that were heated to {reached:g} and cooled again came back to their old"
+                " places: no other mode is within reach"
             )
-        best = next(k for k, share in enumerate(moved) if share >= NEARLY * max(moved))
+        best = next(k for k, share in enumerate(moved) if share >= MIN_RELATIVE_SHARE * max(moved))
         found = self.levels[best + 1].temperature
         return found, (
             f"heated to {found:g} and cooled again, {moved[best]:.0%} of the chains came back"
-            " elsewhere, and hardly more of them after more heat"
+            " elsewhere, and hardly more of them with more heat"
         )
 
 
-def ladder(
+def climb_ladder(
     key: PRNGKey, bursts: Bursts, plateau: Burst, eta: float, c: float, top: float | None = None
-) -> Heat:
-    """Up in factors of three, and down again from each level.
+) -> Ladder:
+    """Heat chains by factors of three, and cool them again from each level.
 
-    ``top`` is a temperature that somebody has chosen: then the ladder ends there, and all that is
-    sought is where chains come back to. Else it ends where chains do not come back any more.
+    If the hottest temperature ``top`` is given, the ladder ends there, and chains are cooled only
+    from there. Otherwise it ends where chains no longer return.
     """
-    temperatures = [RATIO**k for k in range(1, LEVELS + 1)]
-    if top is not None:
-        temperatures = [t for t in temperatures if t < top] + [top]
     levels, cooled = [Level(1.0, plateau)], []
-    wanders = False
-    for temperature in temperatures:
+    moves_unheated = False
+    for temperature in _temperatures(top):
         key, up, down = jax.random.split(key, 3)
-        level, eta = _climb(up, bursts, levels[-1].burst.positions, eta, c, temperature)
+        level, eta = _heat(up, bursts, levels[-1].burst.positions, eta, c, temperature)
         levels.append(level)
-        if top is None or temperature == top:
-            cooled.append(_compared(plateau, _cooled(down, bursts, levels, eta, c)))
-            if len(cooled) == 1 and top is None and plateau.draws.shape[-1] > LOOKED_AFTER:
-                key, now = jax.random.split(key)
-                wanders = _wanders(now, bursts, plateau, eta, c, cooled[-1].moved)
-            if wanders or cooled[-1].returned < RETURNED:
-                break
-    return Heat(levels, cooled, top is not None, bursts.potential, wanders)
+        if top is not None and temperature != top:
+            continue
+        cooled.append(_compared(plateau, _cool(down, bursts, levels, eta, c)))
+        if len(cooled) == 1 and top is None and plateau.draws.shape[-1] > MAX_DENSE_DIMENSION:
+            key, now = jax.random.split(key)
+            moves_unheated = _moves_unheated(now, bursts, plateau, eta, c, cooled[-1].moved)
+        if moves_unheated or cooled[-1].returned < MIN_RETURNED_SHARE:
+            break
+    return Ladder(levels, cooled, top is not None, bursts.potential, moves_unheated)
 
 
-def _wanders(
+def _temperatures(top: float | None) -> list[float]:
+    temperatures = [TEMPERATURE_RATIO**k for k in range(1, MAX_LEVELS + 1)]
+    return temperatures if top is None else [t for t in temperatures if t < top] + [top]
+
+
+def _moves_unheated(
     key: PRNGKey, bursts: Bursts, plateau: Burst, eta: float, c: float, moved: float
 ) -> bool:
-    """Whether nearly as many get elsewhere without heat, in the time of one up and down."""
+    """Whether nearly as many chains move elsewhere without heat in the same time."""
     burst = plateau
-    for now in jax.random.split(key, UP_AND_DOWN):
+    for now in jax.random.split(key, ROUND_TRIP_BURSTS):
         burst = bursts.run(now, burst.positions, eta, c)
     if not burst.finite:
         return False
     share = share_elsewhere(plateau.draws, burst.draws)
-    return share >= ELSEWHERE and share >= NEARLY * moved
+    return share >= MIN_MOVED_SHARE and share >= MIN_RELATIVE_SHARE * moved
 
 
 def _compared(plateau: Burst, burst: Burst) -> Cooled:
     means, at_home = burst.energies.mean(axis=1), plateau.energies.mean(axis=1)
-    # What chains at home differ by, and what a burst's mean differs by by chance.
+    # The differences between unheated chains, and the statistical error of the mean of a burst.
     allowed = 3 * np.hypot(at_home.std(), plateau.energies.std() / np.sqrt(burst.energies.shape[1]))
     return Cooled(
         burst,
@@ -170,7 +176,7 @@ def _compared(plateau: Burst, burst: Burst) -> Cooled:
     )
 
 
-def _climb(
+def _heat(
     key: PRNGKey, bursts: Bursts, positions: Position, eta: float, c: float, temperature: float
 ) -> tuple[Level, float]:
     for _ in range(8):
@@ -182,11 +188,11 @@ def _climb(
     raise TuningError(
         f"at temperature {temperature:g} the chains diverged even at η = {2 * eta:.3g}: give a"
         " coupling that ends below it, such as coupling=tacthmc.dynamics.PowerCoupling.up_to("
-        f"{temperature / RATIO:g}), or a prior that holds θ together"
+        f"{temperature / TEMPERATURE_RATIO:g}), or a prior that holds θ together"
     )
 
 
-def _cooled(key: PRNGKey, bursts: Bursts, levels: list[Level], eta: float, c: float) -> Burst:
+def _cool(key: PRNGKey, bursts: Bursts, levels: list[Level], eta: float, c: float) -> Burst:
     positions = levels[-1].burst.positions
     for level in levels[-2:0:-1]:
         key, now = jax.random.split(key)
@@ -206,7 +212,7 @@ def _cooled(key: PRNGKey, bursts: Bursts, levels: list[Level], eta: float, c: fl
 def share_elsewhere(
     before: Float[np.ndarray, "chains draws d"], after: Float[np.ndarray, "chains draws d"]
 ) -> float:
-    """The share of chains whose mean moved by far more than its two halves are apart.
+    """The share of chains whose mean moved by much more than their two halves differ.
 
     >>> rng = np.random.default_rng(0)
     >>> here, there = rng.normal(size=(2, 8, 40, 3))
@@ -216,8 +222,8 @@ def share_elsewhere(
 
     def halves(draws: np.ndarray) -> float:
         half = draws.shape[1] // 2
-        apart = draws[:, :half].mean(axis=1) - draws[:, half:].mean(axis=1)
-        return float(np.mean(np.sum(apart**2, axis=1)))
+        change = draws[:, :half].mean(axis=1) - draws[:, half:].mean(axis=1)
+        return float(np.mean(np.sum(change**2, axis=1)))
 
     moved = np.sum((after.mean(axis=1) - before.mean(axis=1)) ** 2, axis=1)
-    return float(np.mean(moved > FAR * max(halves(before), halves(after))))
+    return float(np.mean(moved > MIN_SQUARED_DISTANCE_RATIO * max(halves(before), halves(after))))

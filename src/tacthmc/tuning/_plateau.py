@@ -1,4 +1,4 @@
-"""θ's numbers at unit temperature: linear coordinates, step size and friction, and whether they sample it."""
+"""The numbers of θ at unit temperature: linear map, step size and noise, and a test of them."""
 
 from typing import NamedTuple
 
@@ -14,46 +14,53 @@ from tacthmc.potentials._base import Potential
 from tacthmc.tuning import _friction as friction
 from tacthmc.tuning._bursts import Burst, Bursts, estimates, stacked
 from tacthmc.tuning._choices import TuningError
-from tacthmc.tuning._preconditioner import DENSE, Rounded, curvatures, relaxation, rounded
-from tacthmc.tuning._settle import curvature_at, settle
-from tacthmc.tuning._thin_preconditioner import Thin, thin
+from tacthmc.tuning._dense_map import (
+    MAX_DENSE_DIMENSION,
+    DenseMap,
+    curvatures,
+    dense_map,
+    relaxation,
+)
+from tacthmc.tuning._descend import curvature_at, descend
+from tacthmc.tuning._low_rank_map import LowRankMap, low_rank_map
 
-PLACES, FEWEST, BATCHES, MANY = 4, 16, 128, 1024
-"""Chains at whose positions the force's noise is measured, and batches at each: many for a
-map, since n draws in D dimensions look uneven by ±2√(D/n) by chance alone."""
-ROOM = 1 << 27
-"""Numbers in the gradients that are looked at together, at most."""
-FRAMES, THIN_FRAMES = 4, 2
-"""Frames tried one after the other, each from where the last one led; thin ones in more than 256
-dimensions."""
-FASTER = 0.7
-"""A further map is worth it where chains relax in so much of the time."""
-WARM = 1.05
-"""The configurational temperature at most: the integrator's bias."""
-UNRELAXED = 0.8
-"""Below this a burst was too short for its chains to forget where they started."""
-UNREADABLE = 2.0
-"""An error of that temperature that no chain at rest has."""
-HALVINGS, DOUBLINGS = 6, 3
-RELAXATIONS = 20
-"""Relaxation times in a burst."""
-LONGEST = 10
-"""A burst may take so many times the steps that it was asked to."""
+NUM_PLACES, MIN_BATCHES, NOISE_BATCHES, MAP_BATCHES = 4, 16, 128, 1024
+"""The number of positions at which the noise of the force is measured, and the numbers of batches
+at each. A map needs many, because n draws in D dimensions look uneven by ±2√(D/n) by chance."""
+MAX_GRADIENT_NUMBERS = 1 << 27
+"""The largest number of values in the gradients that are held together."""
+MAX_DENSE_MAPS, MAX_LOW_RANK_MAPS = 4, 2
+"""The largest number of maps that are tried one after the other, each from the positions that the
+previous one reached. Low-rank maps are for more than 256 dimensions."""
+MAX_RELATIVE_TIME = 0.7
+"""The largest relaxation time with a further map, relative to that with the previous one."""
+MAX_TEMPERATURE = 1.05
+"""The largest configurational temperature, which the bias of the integrator raises."""
+MIN_RELAXED_TEMPERATURE = 0.8
+"""The configurational temperature below which a burst was too short for its chains to relax."""
+MAX_TEMPERATURE_ERROR = 2.0
+"""The error of that temperature from which the measurement is not valid."""
+MAX_HALVINGS, MAX_DOUBLINGS = 6, 3
+BURST_RELAXATIONS = 20
+"""The length of a burst in relaxation times."""
+MAX_BURST_RATIO = 10
+"""The largest length of a burst, relative to the given one."""
 
 
 class Numbers(NamedTuple):
-    """η, c and why, the force's noise, and the steps in which chains relax."""
+    """η, c and their reasons, the noise of the force, and the relaxation time."""
 
     steps: friction.Steps
     noise: friction.Noise
-    """What decided."""
+    """The noise that decided."""
     relaxation: float
+    """The relaxation time in steps."""
     whole: friction.Noise
-    """That of all tensors together."""
+    """The noise of all tensors together."""
 
 
 class Plateau:
-    """Chains of one potential at unit temperature, in a linear map that may change."""
+    """Chains of one potential at unit temperature, in linear coordinates that may change."""
 
     def __init__(
         self,
@@ -62,120 +69,121 @@ class Plateau:
         num_steps: int,
         linear: LinearMap | None = None,
     ):
-        """``starts`` has a position for each chain; ``linear`` has coordinates to begin in."""
+        """Begin with a position for each chain, in the coordinates of ``linear``."""
         self.like = jax.tree.map(lambda x: x[0], starts)
         self.bursts = Bursts(potential, jax.tree.leaves(starts)[0].shape[0], num_steps)
-        self.potential, self.least = potential, num_steps
+        self.potential, self.min_steps = potential, num_steps
         self.linear: LinearMap | None = None
         self.positions = starts
-        """In the linear coordinates; :meth:`outside` has them as the potential knows them."""
-        self.apart: bool | None = None
-        """Whether each tensor has a friction of its own; None to have it decided."""
+        """The positions in the linear coordinates."""
+        self.per_tensor: bool | None = None
+        """Whether each tensor has its own friction; None to decide by the noise."""
         self.sizes = [leaf.size for leaf in jax.tree.leaves(self.like)]
-        self.use(linear)
+        self.use_map(linear)
 
     @property
-    def many(self) -> bool:
-        """Whether there are too many directions to look after each of them."""
-        return dimension(self.like) > DENSE
+    def is_high_dimensional(self) -> bool:
+        """Whether there are too many directions to treat each of them."""
+        return dimension(self.like) > MAX_DENSE_DIMENSION
 
     @property
-    def inside(self) -> Potential:
-        """The potential of what moves."""
+    def mapped_potential(self) -> Potential:
+        """The potential as a function of the linear coordinates."""
         return self.bursts.potential
 
-    def outside(self, positions: Position) -> Position:
-        """A stack of positions in the linear coordinates as positions of θ."""
+    def to_theta(self, positions: Position) -> Position:
+        """θ from a stack of positions in the linear coordinates."""
         return positions if self.linear is None else jax.vmap(self.linear.forward)(positions)
 
-    def within(self, positions: Position) -> Position:
-        """A stack of positions of θ in the linear coordinates."""
+    def from_theta(self, positions: Position) -> Position:
+        """A stack of positions in the linear coordinates, from θ."""
         return positions if self.linear is None else jax.vmap(self.linear.inverse)(positions)
 
-    def use(self, linear: LinearMap | None) -> None:
-        """Move in other coordinates from here on."""
-        positions = self.outside(self.positions)
+    def use_map(self, linear: LinearMap | None) -> None:
+        """Change to other linear coordinates."""
+        positions = self.to_theta(self.positions)
         self.linear = linear
         self.bursts.potential = (
             self.potential if linear is None else MappedPotential(self.potential, linear)
         )
-        self.positions = self.within(positions)
+        self.positions = self.from_theta(positions)
 
-    def settled(self, key: PRNGKey) -> float:
-        """Down from wherever chains are; returns the largest curvature there."""
-        found = settle(key, self.bursts, self.positions)
+    def descend(self, key: PRNGKey) -> float:
+        """Move the chains to typical energies; returns the largest curvature there."""
+        found = descend(key, self.bursts, self.positions)
         self.positions = found.positions
         return found.curvature
 
     def numbers(
         self, key: PRNGKey, curvature: float, eta: float | None, c: float | None
     ) -> Numbers:
-        """η and c by what curvature and noise allow; given ones stay.
+        """η and c for the curvature and the noise; given ones are not changed.
 
-        Bursts have a friction for each tensor from here on, where the steps are made for that.
+        Later bursts have a friction for each tensor, if the numbers are for that.
         """
-        gradients = self._noise(key, self.inside, self.positions)
+        gradients = self._noise(key, self.mapped_potential, self.positions)
         noise = friction.force_noise(gradients, self.sizes)
         steps = friction.steps(curvature, noise, eta, c)
-        own = self.apart
+        own = self.per_tensor
         if own is None:
-            own = noise.uneven(steps.eta, steps.c) > 1 + friction.HOT
+            own = noise.shared_friction_heat(steps.eta, steps.c) > 1 + friction.MIN_NOTABLE_HEAT
         decides = noise
-        if own and noise.apart is not None:
-            decides, shared = noise.apart, steps
+        if own and noise.per_tensor is not None:
+            decides, shared = noise.per_tensor, steps
             steps = friction.steps(curvature, decides, eta, c)
             if steps.eta < shared.eta:
-                # One friction allows so much, and several are no reason for less.
-                steps = shared._replace(apart=True)
-        self.bursts.apart = steps.apart
+                # Several frictions are no reason for smaller steps than with one.
+                steps = shared._replace(per_tensor=True)
+        self.bursts.per_tensor = steps.per_tensor
         return Numbers(steps, decides, relaxation(np.array([curvature]), decides), noise)
 
     def better_map(
         self, key: PRNGKey, eta: float | None = None, c: float | None = None
-    ) -> Rounded | Thin:
-        """The linear map that curvature and noise at the chains' positions ask for.
+    ) -> DenseMap | LowRankMap:
+        """The linear map for the curvature and the noise at the positions of the chains.
 
-        In high dimension it is one for a step size and a noise, those that are given or else those
-        that would be chosen in the linear coordinates of now.
+        In high dimension it depends on the step size and the noise: the given ones, or those that
+        would be chosen in the current coordinates.
         """
         first, second = jax.random.split(key)
-        places = self.outside(self.positions)
+        places = self.to_theta(self.positions)
         dtype = scalar_dtype(self.like)
-        if self.many:
-            curvature = curvature_at(second, self.inside, self.positions)
+        if self.is_high_dimensional:
+            curvature = curvature_at(second, self.mapped_potential, self.positions)
             now = self.numbers(second, curvature, eta, c).steps
-            gradients = self._noise(first, self.potential, places, MANY // PLACES)
-            return thin(gradients, now.eta, now.c, dtype, self.sizes if now.apart else None)
-        gradients = self._noise(first, self.potential, places, MANY)
-        return rounded(curvatures(second, self.potential, places), gradients, dtype)
+            gradients = self._noise(first, self.potential, places, MAP_BATCHES // NUM_PLACES)
+            sizes = self.sizes if now.per_tensor else None
+            return low_rank_map(gradients, now.eta, now.c, dtype, sizes)
+        gradients = self._noise(first, self.potential, places, MAP_BATCHES)
+        return dense_map(curvatures(second, self.potential, places), gradients, dtype)
 
-    def rounded(
+    def find_map(
         self, key: PRNGKey, curvature: float, eta: float | None = None, c: float | None = None
     ) -> float:
-        """Map after map, until chains relax no faster; returns the last one's curvature.
+        """Improve the map until chains relax no faster; returns the curvature in the last one.
 
-        A linear map is only as good as the place that it was measured at, and in a better one chains
-        get to a better place.
+        A map is only as good as the positions at which it was measured, and with a better map
+        chains reach better positions.
         """
         best = np.inf
-        for number in range(THIN_FRAMES if self.many else FRAMES):
+        for number in range(MAX_LOW_RANK_MAPS if self.is_high_dimensional else MAX_DENSE_MAPS):
             keys = jax.random.split(jax.random.fold_in(key, number), 3)
             found = self.better_map(keys[0], eta, c)
             if found.linear is None:
                 break
-            self.use(found.linear)
-            curvature = self.settled(keys[1])
-            if self.many:
-                # The flattest directions, which a thin map leaves alone, say nothing of it.
+            self.use_map(found.linear)
+            curvature = self.descend(keys[1])
+            if self.is_high_dimensional:
+                # A low-rank map does not change the flattest directions, so it cannot be judged.
                 continue
             time = self.numbers(keys[2], curvature, None, None).relaxation
-            if time > FASTER * best:
+            if time > MAX_RELATIVE_TIME * best:
                 break
             best = time
         return curvature
 
     def diagonal_map(self, key: PRNGKey, curvature: float) -> LinearMap:
-        """Each coordinate's standard deviation in a burst; none below a tenth of the median."""
+        """The standard deviations of coordinates in a burst, at least a tenth of the median."""
         numbers = self.numbers(key, curvature, None, None).steps
         burst = self.bursts.run(key, self.positions, numbers.eta, numbers.c)
         sd = np.sqrt(burst.draws.var(axis=1).mean(axis=0))
@@ -188,70 +196,77 @@ class Plateau:
         return LinearMap(jnp.asarray(scale, scalar_dtype(self.like)))
 
     def verified(self, key: PRNGKey, steps: friction.Steps, given: bool) -> friction.Steps:
-        """A burst whose chains are no hotter than they should be, with half η where they are."""
+        """The steps after a burst at the right temperature, with half of η after each failure."""
         eta, why = steps.eta, steps.why_eta
-        halvings, doublings, seen = 0, 0, []
+        halvings, doublings, tried = 0, 0, []
         while True:
             key, now = jax.random.split(key)
             burst = self.bursts.run(now, self.positions, eta, steps.c)
             if not burst.finite:
-                seen.append(f"η = {eta:.3g}: diverged")
+                tried.append(f"η = {eta:.3g}: diverged")
             else:
-                temperature, error = self.virial(now, burst)
+                temperature, error = self.configurational_temperature(now, burst)
                 shown = f"configurational temperature {temperature:.3g} ± {error:.2g}"
-                seen.append(f"η = {eta:.3g}: {shown}")
+                tried.append(f"η = {eta:.3g}: {shown}")
                 self.positions = burst.positions
-                short = temperature + 2 * error < UNRELAXED and not self.many
-                if short and doublings < DOUBLINGS:
-                    # Too short a burst looks cold, whatever η is. In high dimension some
-                    # directions are always too slow for it, and it is left at that.
+                short = temperature + 2 * error < MIN_RELAXED_TEMPERATURE
+                if short and not self.is_high_dimensional and doublings < MAX_DOUBLINGS:
+                    # A burst that is too short looks cold for any η. In high dimension some
+                    # directions are always too slow for a burst, so it is not made longer.
                     self.bursts.steps, doublings = 2 * self.bursts.steps, doublings + 1
                     continue
-                if temperature - 3 * error <= WARM and error < UNREADABLE:
+                if temperature - 3 * error <= MAX_TEMPERATURE and error < MAX_TEMPERATURE_ERROR:
                     self.burst = burst
                     return steps._replace(eta=eta, why_eta=f"{why}; {shown}")
             halvings += 1
-            if given or halvings > HALVINGS:
+            if given or halvings > MAX_HALVINGS:
                 raise TuningError(
-                    "no step size samples the plateau at its own temperature. Seen: "
-                    + "; ".join(seen)
+                    "no step size samples the posterior at unit temperature. Tried: "
+                    + "; ".join(tried)
                 )
-            eta, why = eta / 2, f"{steps.why_eta}; halved, since {'; '.join(seen)}"
+            eta, why = eta / 2, f"{steps.why_eta}; halved after {'; '.join(tried)}"
 
-    def virial(self, key: PRNGKey, burst: Burst) -> tuple[float, float]:
-        """⟨(θ − a)·∇U⟩/D and its standard error; one, for any constant a: where chains started."""
+    def configurational_temperature(self, key: PRNGKey, burst: Burst) -> tuple[float, float]:
+        """⟨(θ − a)·∇U⟩/D and its standard error, with a the start of the chain.
+
+        It is 1 in equilibrium for any constant a.
+        """
         start = jax.vmap(lambda p: flatten(p, scalar_dtype(p)))(self.positions)
         vectors = burst.draws.reshape(-1, burst.draws.shape[-1])
-        _, gradients = estimates(key, self.inside, stacked(vectors, self.like), jnp.ones(()))
+        positions = stacked(vectors, self.like)
+        _, gradients = estimates(key, self.mapped_potential, positions, jnp.ones(()))
         self.bursts.gradients += len(vectors)
         slopes = np.asarray(gradients, float).reshape(burst.draws.shape)
         each = np.mean((burst.draws - np.asarray(start)[:, None]) * slopes, axis=2)
         means = each.mean(axis=1)
         return float(means.mean()), float(means.std(ddof=1) / np.sqrt(len(means)))
 
-    def longer(self, relaxation: float) -> None:
-        """Bursts of many relaxation times from here on."""
-        wanted = int(RELAXATIONS * relaxation) if np.isfinite(relaxation) else self.least
-        self.bursts.steps = int(np.clip(wanted, self.least, LONGEST * self.least))
+    def lengthen_bursts(self, relaxation: float) -> None:
+        """Make later bursts many relaxation times long."""
+        steps = int(BURST_RELAXATIONS * relaxation) if np.isfinite(relaxation) else self.min_steps
+        self.bursts.steps = int(np.clip(steps, self.min_steps, MAX_BURST_RATIO * self.min_steps))
 
-    def steepest(self, key: PRNGKey, hot: list[tuple[float, Position]]) -> tuple[float, str]:
-        """The largest λ·curvature where chains are and at hotter places of θ; and where it is."""
+    def largest_curvature(
+        self, key: PRNGKey, hot: list[tuple[float, Position]]
+    ) -> tuple[float, str]:
+        """The largest λ·curvature at the chains and at hotter positions, and its temperature."""
         first, second = jax.random.split(key)
-        worst, where = curvature_at(first, self.inside, self.positions, self.bursts.chains), "1"
+        potential = self.mapped_potential
+        largest, where = curvature_at(first, potential, self.positions, self.bursts.chains), "1"
         for temperature, places in hot:
-            curvature = curvature_at(second, self.inside, self.within(places)) / temperature
-            if curvature > worst:
-                worst, where = curvature, f"{temperature:g}"
-        return worst, where
+            curvature = curvature_at(second, potential, self.from_theta(places)) / temperature
+            if curvature > largest:
+                largest, where = curvature, f"{temperature:g}"
+        return largest, where
 
     def _noise(
-        self, key: PRNGKey, potential: Potential, positions: Position, batches: int = BATCHES
+        self, key: PRNGKey, potential: Potential, positions: Position, batches: int = NOISE_BATCHES
     ) -> Float[np.ndarray, "n d"]:
-        """Gradients less their mean, place by place."""
+        """Gradients less their mean at each of a few positions."""
         found, size = [], dimension(self.like)
-        places = min(PLACES, self.bursts.chains)
-        batches = max(FEWEST, min(batches, ROOM // (places * size)))
-        dtype = np.float32 if self.many else np.float64
+        places = min(NUM_PLACES, self.bursts.chains)
+        batches = max(MIN_BATCHES, min(batches, MAX_GRADIENT_NUMBERS // (places * size)))
+        dtype = np.float32 if self.is_high_dimensional else np.float64
         for place in range(places):
             same = jax.tree.map(
                 lambda x, i=place: jnp.broadcast_to(x[i], (batches, *x[i].shape)), positions

@@ -1,4 +1,4 @@
-"""The paper's image data sets: found in a folder or downloaded, and made ready for a model."""
+"""The paper's image data sets: reading, downloading and preparing them."""
 
 from tacthmc.paper.data.corruption import corrupted as corrupted
 from tacthmc.paper.data.errors import DataError as DataError

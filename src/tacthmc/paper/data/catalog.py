@@ -1,4 +1,4 @@
-"""The data sets that are known: what they are, where they come from, how they are checked."""
+"""The known data sets, with their sources and checksums."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tacthmc._checks import nearest
+from tacthmc.paper import checks
 from tacthmc.paper.data import official
 
 
 @dataclass(frozen=True)
 class Archive:
-    """An official file. Its checksum is the one its publishers, or everybody's tools, give."""
+    """An official file, with the checksum of its publishers or of common tools."""
 
     file: str
     address: str
@@ -30,9 +30,10 @@ class Entry:
     num_test: int
     archives: tuple[Archive, ...] = ()
     read: Callable[[Path], Mapping[str, np.ndarray]] | None = None
-    """From a folder with the archives."""
+    """Reads the arrays from a folder with the archives."""
     equal_classes: bool = True
-    """Whether each class has as many training images as any other (test images always)."""
+    """Whether all classes have equally many training images. (They have equally many test
+    images.)"""
 
 
 _FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
@@ -108,8 +109,8 @@ ENTRIES: dict[str, Entry] = {
         ),
         read=official.emnist_balanced,
     ),
-    # Its images are EMNIST's and its classes those of Balanced, but its split is neither: some
-    # of its training images are test images there. So it has a name of its own everywhere.
+    # It has images of EMNIST and the classes of EMNIST Balanced, but a different split: some of its
+    # training images are test images there. Therefore it has a separate name everywhere.
     "emnist47": Entry(
         title="emnist47 (EMNIST images in 47 classes; not the split of EMNIST Balanced)",
         classes=_CHARACTERS,
@@ -132,9 +133,5 @@ def entry(name: str) -> Entry:
     ValueError: name must be one of cifar10, fashion_mnist, emnist_balanced, emnist47; got \
 'cifar-10' (cifar10?)
     """
-    if name not in ENTRIES:
-        near = nearest(str(name), ENTRIES)
-        raise ValueError(
-            f"name must be one of {', '.join(ENTRIES)}; got {name!r}{f' ({near}?)' if near else ''}"
-        )
+    checks.one_of("name", name, ENTRIES)
     return ENTRIES[name]

@@ -24,7 +24,7 @@ Names = Annotated[
 ]
 Folder = Annotated[
     Path | None,
-    typer.Option(help="Where data sets lie; TACTHMC_DATA, else the user's cache."),
+    typer.Option(help="The folder of data sets; by default TACTHMC_DATA or the user's cache."),
 ]
 
 _EXAMPLES = "**Examples**\n\n" + "\n\n".join(
@@ -41,7 +41,7 @@ app = typer.Typer(
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _short_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, ImportError) as error:
@@ -51,9 +51,9 @@ def _told() -> Iterator[None]:
 
 @app.command(epilog=_EXAMPLES)
 def fetch(names: Names = None, folder: Folder = None) -> None:
-    """Download the official archives, each checked against its published checksum.
+    """Download the official archives, and check them against their published checksums.
 
-    Of emnist47 there is none; it is left out unless it is named.
+    emnist47 has no download, so it is left out unless it is named.
     """
     from tacthmc.paper.data.catalog import ENTRIES
     from tacthmc.paper.data.download import fetch as fetch_archives
@@ -61,7 +61,7 @@ def fetch(names: Names = None, folder: Folder = None) -> None:
 
     place = data_folder(folder)
     chosen = [name.value for name in names or ()] or [n for n, e in ENTRIES.items() if e.archives]
-    with _told():
+    with _short_errors():
         for name in chosen:
             for path in fetch_archives(name, ENTRIES[name], place):
                 typer.echo(str(path))
@@ -69,7 +69,7 @@ def fetch(names: Names = None, folder: Folder = None) -> None:
 
 @app.command("list", epilog=_EXAMPLES)
 def list_sets(folder: Folder = None) -> None:
-    """Say which data sets there are, and which of them are on this machine."""
+    """List the data sets, and which of them are on this machine."""
     from rich.console import Console
     from rich.table import Table
 
@@ -94,9 +94,9 @@ def list_sets(folder: Folder = None) -> None:
 
 @app.command(epilog=_EXAMPLES)
 def verify(names: Names = None, folder: Folder = None) -> None:
-    """Read data sets and check them: checksums, shapes, labels, numbers in each class.
+    """Read data sets and check them: checksums, shapes, labels, and the size of each class.
 
-    By default those that are on this machine.
+    By default these are the data sets on this machine.
     """
     from tacthmc.paper.data.catalog import ENTRIES
     from tacthmc.paper.data.errors import DataError

@@ -1,4 +1,4 @@
-"""Test images made worse, to see whether predictions become less sure with them."""
+"""Corrupted test images, to test whether predictions become less certain."""
 
 from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from tacthmc import _checks as checks
+from tacthmc.paper import checks
 
 Kind: TypeAlias = Literal["gaussian_noise", "blur", "contrast", "pixelation"]
 
@@ -17,25 +17,25 @@ BLUR = (0.5, 0.75, 1.0, 1.5, 2.0)
 """Standard deviations of the blurring kernel, in pixels."""
 
 CONTRAST = (0.75, 0.5, 0.4, 0.3, 0.15)
-"""What is left of a pixel's distance from its image's mean."""
+"""The remaining share of the distance of a pixel from the mean of its image."""
 
 PIXELS = (0.8, 0.6, 0.5, 0.4, 0.3)
-"""What is left of the number of pixels along an edge."""
+"""The remaining share of the number of pixels along an edge."""
 
 
 def corrupted(
     images: UInt8[np.ndarray, "n h w ..."], kind: Kind, severity: int = 3, *, seed: int = 0
 ) -> UInt8[np.ndarray, "n h w ..."]:
-    """Images with noise, blurred, of less contrast or with coarser pixels.
+    """Images with noise, blur, less contrast or coarser pixels.
 
-    After D. Hendrycks and T. Dietterich. *Benchmarking neural network robustness to common
-    corruptions and perturbations.* ICLR 2019; with levels of our own, for small images.
+    They follow D. Hendrycks and T. Dietterich. *Benchmarking neural network robustness to common
+    corruptions and perturbations.* ICLR 2019, with other levels, for small images.
 
     Args:
         images: uint8 of 0 to 255.
         kind: "gaussian_noise", "blur", "contrast" or "pixelation".
         severity: 1 to 5.
-        seed: of the noise.
+        seed: the seed of the noise.
 
     >>> import numpy as np
     >>> image = np.zeros((1, 2, 2), np.uint8)
@@ -76,7 +76,7 @@ def _blurred(x: Float[np.ndarray, "..."], sd: float) -> np.ndarray:
     away = np.arange(-reach, reach + 1)
     kernel = np.exp(-0.5 * (away / sd) ** 2)
     kernel = (kernel / kernel.sum()).astype(np.float32)
-    # One edge after the other; beyond it the image goes on as it ends.
+    # Along one axis after the other. Beyond its edge an image continues with its last pixels.
     for axis in (1, 2):
         size = x.shape[axis]
         padded = np.pad(x, [(reach, reach) if i == axis else (0, 0) for i in range(x.ndim)], "edge")
@@ -94,7 +94,8 @@ def _coarse(x: Float[np.ndarray, "..."], left: float) -> np.ndarray:
     for axis in (1, 2):
         size = x.shape[axis]
         small = max(1, round(size * left))
-        # Each coarse pixel is the mean of what it covers, and is shown where its middle is.
+        # A coarse pixel is the mean of the area that it covers. Each pixel shows the coarse pixel
+        # at its center.
         edges = np.linspace(0, size, small + 1)
         low, high = np.arange(size), np.arange(1, size + 1)
         covered = np.minimum(high, edges[1:, None]) - np.maximum(low, edges[:-1, None])

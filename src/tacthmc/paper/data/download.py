@@ -1,4 +1,4 @@
-"""Official archives over the network, with pooch: checksums, progress, nothing half-written."""
+"""Downloads of official archives with pooch, with checksums, progress and atomic writes."""
 
 import logging
 from pathlib import Path
@@ -10,7 +10,7 @@ from tacthmc.paper.data.folder import archive_path, check_archive, where_to_put
 
 
 class _Progress:
-    """A line in the terminal, as pooch wants it."""
+    """A progress bar with the interface that pooch expects."""
 
     def __init__(self, title: str):
         from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
@@ -21,22 +21,22 @@ class _Progress:
         self.total = 0
 
     def reset(self) -> None:
-        """Begin a file, of which ``total`` is known by now."""
+        """Begin a file of ``total`` bytes."""
         self._shown.start()
         self._shown.reset(self._task, total=self.total or None)
 
     def update(self, count: int) -> None:
-        """So many bytes more."""
-        # At the end pooch resets and adds all of it once more.
+        """Add ``count`` bytes."""
+        # At the end pooch resets the bar and adds all bytes once more.
         self._shown.update(self._task, advance=count)
 
     def close(self) -> None:
-        """The end."""
+        """Stop the bar."""
         self._shown.stop()
 
 
 def fetch(name: str, entry: Entry, folder: Path) -> list[Path]:
-    """The official archives of a data set; those that are there are only checked."""
+    """The official archives of a data set. Existing ones are checked and not downloaded again."""
     if not entry.archives:
         raise DataError(f"{entry.title} has no download: {where_to_put(name, entry, folder)}")
     paths = []
@@ -60,9 +60,9 @@ def _retrieve(address: str, md5: str, path: Path, name: str, entry: Entry, folde
         ) from error
     logger: Any = pooch.get_logger()
     before = logger.level
-    # Its notes beside a progress bar say nothing new.
+    # Its messages repeat the progress bar.
     logger.setLevel(logging.WARNING)
-    # A bar of our own, which its types do not know of.
+    # The types of pooch do not include custom progress bars.
     bar: Any = _Progress(path.name)
     downloader: Any = pooch.HTTPDownloader(progressbar=bar, timeout=30)
     try:
@@ -74,7 +74,7 @@ def _retrieve(address: str, md5: str, path: Path, name: str, entry: Entry, folde
             downloader=downloader,
         )
     except (OSError, ValueError) as error:
-        # A checksum that does not fit is a ValueError, all else of the network an OSError.
+        # A wrong checksum is a ValueError, and errors of the network are OSErrors.
         raise DataError(
             f"{entry.title} is not in {folder} and could not be downloaded from {address}"
             f" ({error}): {remedy}"

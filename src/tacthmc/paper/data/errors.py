@@ -1,5 +1,5 @@
-"""What can be wrong with a data set's files."""
+"""Errors of data sets."""
 
 
 class DataError(OSError):
-    """A data set is not there, or is not what it should be."""
+    """An error that a data set is missing or wrong."""

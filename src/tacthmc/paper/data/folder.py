@@ -1,4 +1,4 @@
-"""Where data sets lie on this machine."""
+"""The places of data sets on this machine."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ VARIABLE = "TACTHMC_DATA"
 
 
 def data_folder(folder: str | Path | None = None) -> Path:
-    """The folder given, that of ``TACTHMC_DATA``, or one in the user's cache.
+    """The given folder, that of ``TACTHMC_DATA``, or one in the user's cache.
 
     >>> data_folder("somewhere").name
     'somewhere'
@@ -31,31 +31,31 @@ def data_folder(folder: str | Path | None = None) -> Path:
 
 
 def npz_path(name: str, folder: Path) -> Path:
-    """Where a data set is looked for as arrays."""
+    """The path of a data set as arrays."""
     return folder / f"{name}.npz"
 
 
 def archive_path(name: str, archive: Archive, folder: Path) -> Path:
-    """Where an official file is looked for, and downloaded to.
+    """The path of an official file.
 
-    Each set has a folder of its own: Fashion-MNIST's files are called as MNIST's are.
+    Each data set has its own folder, because Fashion-MNIST has the file names of MNIST.
     """
     return folder / name / archive.file
 
 
 def check_archive(path: Path, archive: Archive) -> None:
-    """Refuse a file whose checksum is another one."""
+    """Raise an error for a file with a wrong checksum."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "md5").hexdigest()
     if found != archive.md5:
         raise DataError(
-            f"{path} has the checksum (MD5) {found}, and {archive.md5} was expected: it is damaged,"
-            " or another file. Remove it, and it is downloaded again"
+            f"{path} has the checksum (MD5) {found}; expected {archive.md5}. It is damaged, or a"
+            " different file. Remove it to download it again"
         )
 
 
 def where_to_put(name: str, entry: Entry, folder: Path) -> str:
-    """What a person can do without a network.
+    """Advice for adding a data set without a network.
 
     >>> from tacthmc.paper.data.catalog import ENTRIES
     >>> print(where_to_put("emnist47", ENTRIES["emnist47"], Path("data")))

@@ -1,4 +1,4 @@
-"""The format of MNIST and its relatives: a header of dimensions, then bytes; gzipped."""
+"""The idx format of MNIST and similar data sets: a header with the shape, then bytes, gzipped."""
 
 import gzip
 import math
@@ -13,7 +13,7 @@ _BYTES = 0x08
 
 
 def read_idx(packed: bytes, name: str) -> np.ndarray:
-    """The array in a gzipped idx file's bytes; ``name`` is for complaints.
+    """The array in the bytes of a gzipped idx file; ``name`` is for error messages.
 
     >>> import gzip
     >>> header = bytes([0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0, 3])

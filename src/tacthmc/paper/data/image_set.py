@@ -1,4 +1,4 @@
-"""Images with labels, in two parts."""
+"""A data set of images with labels, for training and test."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from jaxtyping import Integer, Num
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images and labels to learn from, and others to be judged by.
+    """Images and labels for training and for test.
 
     >>> import numpy as np
     >>> images, labels = np.zeros((6, 28, 28), np.uint8), np.zeros(6, np.uint8)
@@ -21,37 +21,36 @@ class ImageSet:
 
     name: str
     train_images: Num[np.ndarray, "n ..."] = field(repr=False)
-    """uint8 of 0 to 255 as read, [n, height, width] or [n, height, width, color]."""
+    """Images [n, height, width] or [n, height, width, color], at first uint8 of 0 to 255."""
     train_labels: Integer[np.ndarray, " n"] = field(repr=False)
     test_images: Num[np.ndarray, "m ..."] = field(repr=False)
     test_labels: Integer[np.ndarray, " m"] = field(repr=False)
     classes: tuple[str, ...]
-    """The classes' names, by label."""
+    """The names of the classes, by label."""
     source: str
-    """How it was read."""
+    """The origin of the data."""
 
     @property
     def train(self) -> tuple[np.ndarray, np.ndarray]:
-        """(images, labels), as :func:`tacthmc.posterior` takes data."""
+        """(images, labels) for training, in the form of data for :func:`tacthmc.posterior`."""
         return self.train_images, self.train_labels
 
     @property
     def test(self) -> tuple[np.ndarray, np.ndarray]:
-        """(images, labels)."""
+        """(images, labels) for test."""
         return self.test_images, self.test_labels
 
     @property
     def num_train(self) -> int:
-        """N."""
+        """The number of training images, N."""
         return len(self.train_labels)
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return len(self.classes)
 
     def __repr__(self) -> str:
-        """One line, without the images."""
         shape = "×".join(map(str, self.train_images.shape[1:]))
         return (
             f"ImageSet({self.name!r}, {self.num_train} + {len(self.test_labels)} images of {shape},"

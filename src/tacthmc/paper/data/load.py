@@ -22,27 +22,28 @@ from tacthmc.paper.data.official import KEYS
 
 
 def load(name: str, *, folder: str | Path | None = None, download: bool = True) -> ImageSet:
-    """A data set of the paper's: "cifar10", "fashion_mnist", "emnist_balanced"; or "emnist47".
+    """A data set of the paper ("cifar10", "fashion_mnist", "emnist_balanced"), or "emnist47".
 
-    Looked for in a folder as ``NAME.npz`` (uint8 arrays x_train, y_train, x_test, y_test), then
-    as the official archives in ``NAME/``; else the archives are downloaded to there. Archives
-    are read only if their checksums fit, and every set's shapes, labels and numbers are checked.
+    The folder may have it as ``NAME.npz`` (uint8 arrays x_train, y_train, x_test, y_test) or as the
+    official archives in ``NAME/``. Otherwise the archives are downloaded to there. Archives are
+    read only if their checksums are right, and shapes, labels and sizes are always checked.
 
-    "emnist47" has EMNIST's images and the 47 classes of EMNIST Balanced, but a split of its own:
-    some images are on the other side there. Results on one say nothing exact of the other, and
-    must not be reported under its name. It has no download.
+    "emnist47" has images of EMNIST and the 47 classes of EMNIST Balanced, but a different split:
+    some training images of one are test images of the other. Results on one do not hold for the
+    other, and must not be reported under its name. "emnist47" has no download.
 
     Args:
         name: the data set.
-        folder: where to look; by default ``TACTHMC_DATA``, else a folder in the user's cache.
-        download: whether to download what is not there.
+        folder: the folder of data sets; by default ``TACTHMC_DATA`` or a folder in the user's
+            cache.
+        download: whether to download missing archives.
 
     >>> import tempfile, numpy as np
     >>> folder = tempfile.mkdtemp()
     >>> load("fashion_mnist", folder=folder, download=False)    # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    tacthmc.paper.data.errors.DataError: Fashion-MNIST is not in ...: put it into ...fashion_mnist.npz ...
+    tacthmc.paper.data.errors.DataError: Fashion-MNIST is not in ...: put it into ...
     """
     known, place = entry(name), data_folder(folder)
     path = npz_path(name, place)
@@ -91,7 +92,7 @@ def _checked(name: str, known: Entry, arrays: Mapping[str, Any], source: str) ->
                 f"y_{part} of {name} must have {classes} classes{' alike in size' * equal};"
                 f" {source} has {counts.tolist()} examples of each"
             )
-        # Read-only, as what a view of a file's bytes is anyway: all users share them.
+        # Read-only, because all users share the arrays.
         images.flags.writeable = labels.flags.writeable = False
     found = (arrays[key] for key in KEYS)
     return ImageSet(name, *found, classes=known.classes, source=source)

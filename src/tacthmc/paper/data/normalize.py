@@ -1,4 +1,4 @@
-"""Pixels as numbers about zero."""
+"""Normalization of images to mean zero and standard deviation one."""
 
 from dataclasses import replace
 from typing import Literal
@@ -8,18 +8,18 @@ import numpy as np
 from tacthmc.paper.data.image_set import ImageSet
 
 AUTHORS = (0.1307, 0.3081)
-"""MNIST's mean and standard deviation, which the authors' code takes for every data set."""
+"""The mean and standard deviation of MNIST, which the authors' code uses for every data set."""
 
 
 def normalized(data: ImageSet, how: Literal["train", "authors"] = "train") -> ImageSet:
-    r"""float32 images, (x/255 − mean)/sd, both parts alike.
+    r"""The data with float32 images, (x/255 − mean)/sd, for training and test.
 
     Args:
         data: a data set of uint8 images.
-        how: "train" takes mean and standard deviation of each channel over the training images;
-            "authors" takes MNIST's (0.1307, 0.3081) for any data set, as the authors' code does.
+        how: "train" uses the mean and standard deviation of each channel over the training images;
+            "authors" uses those of MNIST (0.1307, 0.3081), as the authors' code does.
 
-    Models divide uint8 images by 255 themselves: what is not normalized can stay as it is.
+    Models divide uint8 images by 255 themselves, so images that are not normalized can stay uint8.
 
     >>> import numpy as np
     >>> images, labels = np.array([[[0, 255]]], np.uint8), np.zeros(1, np.uint8)
@@ -37,12 +37,12 @@ def normalized(data: ImageSet, how: Literal["train", "authors"] = "train") -> Im
     if how == "authors":
         mean, sd = (np.float32(number) for number in AUTHORS)
     else:
-        # Per channel where there is an axis of color.
+        # Per channel, if there is an axis of color.
         axes = (0, 1, 2)
         mean = (images.mean(axis=axes) / 255).astype(np.float32)
         sd = (images.std(axis=axes) / 255).astype(np.float32)
         if not np.all(sd > 0):
-            raise ValueError("data has a channel that is the same in all training images")
+            raise ValueError("data has a channel that is constant over all training images")
 
     def scaled(images: np.ndarray) -> np.ndarray:
         return (images.astype(np.float32) / np.float32(255) - mean) / sd

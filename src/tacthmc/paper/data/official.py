@@ -1,4 +1,4 @@
-"""The official archives, as arrays."""
+"""Readers of the official archives."""
 
 import tarfile
 import zipfile
@@ -13,11 +13,11 @@ from tacthmc.paper.data.idx import read_idx
 from tacthmc.paper.data.pickles import read_arrays
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
-"""The four arrays of a data set, also in a .npz file."""
+"""The names of the four arrays of a data set, also in a .npz file."""
 
 
 def fashion_mnist(folder: Path) -> Mapping[str, np.ndarray]:
-    """Four gzipped idx files."""
+    """Read four gzipped idx files."""
     parts = {"train": "train", "test": "t10k"}
     found = {}
     for part, stem in parts.items():
@@ -28,7 +28,7 @@ def fashion_mnist(folder: Path) -> Mapping[str, np.ndarray]:
 
 
 def emnist_balanced(folder: Path) -> Mapping[str, np.ndarray]:
-    """The zip of all EMNIST's idx files; their images are transposed, ours upright."""
+    """Read the zip of the idx files of EMNIST, and transpose the images to be upright."""
     path = folder / "gzip.zip"
     found = {}
     try:
@@ -45,7 +45,7 @@ def emnist_balanced(folder: Path) -> Mapping[str, np.ndarray]:
 
 
 def cifar10(folder: Path) -> Mapping[str, np.ndarray]:
-    """Six pickles in a tar.gz, planes of color one after the other."""
+    """Read six pickles in a tar.gz, with the planes of color one after the other."""
     path = folder / "cifar-10-python.tar.gz"
     try:
         with tarfile.open(path) as archive:

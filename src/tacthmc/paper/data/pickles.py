@@ -1,7 +1,7 @@
-"""Pickles of arrays and plain containers, read without running what else a pickle may hold.
+"""Safe reading of pickles of arrays and plain containers.
 
-A pickle is a program: it may import any function and call it. Here it may name five things,
-all that NumPy's arrays of numbers are made with, and any other name ends the reading.
+A pickle is a program, which may import any function and call it. Here it may use five names, those
+for NumPy arrays of numbers. Any other name is an error.
 """
 
 import io
@@ -15,7 +15,7 @@ from tacthmc.paper.data.errors import DataError
 
 
 def _latin(text: str, encoding: str) -> bytes:
-    """Bytes as Python 3 writes them for Python 2."""
+    """Bytes in the form that Python 3 writes for Python 2."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"text in the encoding {encoding!r}")
     return text.encode("latin1")
@@ -32,17 +32,17 @@ _ALLOWED = {
 
 class _ArraysOnly(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str, /) -> Any:
-        """One of the few, or a refusal."""
+        """The object of an allowed name, or an error."""
         if (module_name, global_name) not in _ALLOWED:
             raise DataError(
-                f"it wants {module_name}.{global_name}, and a data set is arrays and plain"
+                f"it uses {module_name}.{global_name}, and a data set has arrays and plain"
                 " containers only: not read"
             )
         return _ALLOWED[module_name, global_name]
 
 
 def read_arrays(content: bytes, name: str) -> Any:
-    """What a pickle of arrays holds, its texts as bytes; ``name`` is for complaints.
+    """The content of a pickle of arrays, with texts as bytes; ``name`` is for error messages.
 
     >>> import pickle, numpy as np
     >>> read_arrays(pickle.dumps({b"data": np.arange(3)}), "example")
@@ -50,13 +50,13 @@ def read_arrays(content: bytes, name: str) -> Any:
     >>> read_arrays(pickle.dumps(print), "example")
     Traceback (most recent call last):
     ...
-    tacthmc.paper.data.errors.DataError: example: it wants builtins.print, and a data set is arrays and \
-plain containers only: not read
+    tacthmc.paper.data.errors.DataError: example: it uses builtins.print, and a data set has \
+arrays and plain containers only: not read
     """
     try:
         return _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
     except DataError as error:
         raise DataError(f"{name}: {error}") from error
     except Exception as error:
-        # What a damaged pickle raises depends on where it is damaged.
+        # A damaged pickle may raise any error.
         raise DataError(f"{name} is not a whole pickle of arrays: {error}") from error

@@ -1,4 +1,4 @@
-"""Images in the shape that a model takes."""
+"""Images in the shape of a model."""
 
 from dataclasses import replace
 from math import prod
@@ -8,7 +8,7 @@ from tacthmc.paper.networks.model import Model
 
 
 def shaped(data: ImageSet, model: Model) -> ImageSet:
-    """The data with each image in the model's shape, if data and model fit each other.
+    """The data with each image in the shape of the model, checked to fit it.
 
     >>> import numpy as np
     >>> from tacthmc.paper.networks import mlp

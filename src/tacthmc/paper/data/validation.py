@@ -1,26 +1,26 @@
-"""Settings are chosen on a part of the training data, never on the test data."""
+"""A validation split, for choosing settings without the test data."""
 
 from dataclasses import replace
 
 import numpy as np
 
-from tacthmc import _checks as checks
+from tacthmc.paper import checks
 from tacthmc.paper.data.image_set import ImageSet
 
 VALIDATION = "-validation"
-"""Ends the name of a data set that was split."""
+"""The suffix of the name of a split data set."""
 
 
 def validation_split(data: ImageSet, size: int | float = 0.1, *, seed: int = 0) -> ImageSet:
-    """The same training data in two parts, the second in the place of the test data.
+    """The training data in two parts, where the second replaces the test data.
 
-    What is tuned with the result never sees a test image. Every class is held out in the same
-    share, up to rounding; which images are is a function of the seed alone.
+    Tuning with the result never uses a test image. The same share of every class is held out, up to
+    rounding. The choice of images depends on the seed alone.
 
     Args:
         data: a data set.
-        size: how many images to hold out, or which share of them.
-        seed: of the choice.
+        size: the number of images to hold out, or their share.
+        seed: the seed of the choice.
 
     >>> import numpy as np
     >>> images, labels = np.zeros((10, 2, 2), np.uint8), np.arange(10, dtype=np.uint8) % 2
@@ -31,19 +31,19 @@ def validation_split(data: ImageSet, size: int | float = 0.1, *, seed: int = 0) 
     """
     total = data.num_train
     if isinstance(size, float):
-        checks.within("size", size, 0.0, 1.0)
+        checks.fraction("size", size)
         size = round(size * total)
     checks.whole("size", size, 1)
     checks.whole("seed", seed, 0)
     if size >= total:
         raise ValueError(f"size is {size}, and there are only {total} training images to divide")
-    # A generator's raw bits are the same in every version of NumPy; its permutations need not be.
+    # Raw bits are the same in every version of NumPy, while permutations may change.
     order = np.argsort(np.random.PCG64(seed).random_raw(total), kind="stable")
     place = np.empty(total)
     for label in np.unique(data.train_labels):
         members = order[data.train_labels[order] == label]
         place[members] = (np.arange(len(members)) + 0.5) / len(members)
-    # By place within its class, equals in their random order: each class gives the same share.
+    # Sorted by place within the class, so that each class gives the same share.
     chosen = order[np.argsort(place[order], kind="stable")[:size]]
     held = np.zeros(total, bool)
     held[chosen] = True

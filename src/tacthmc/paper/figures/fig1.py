@@ -13,13 +13,12 @@ import numpy as np
 from scipy.stats import norm
 
 import tacthmc
-from tacthmc.diagnostics._arviz import mean_ess
-from tacthmc.diagnostics._laws import autocorrelation, thermostat_laws
+from tacthmc.diagnostics import autocorrelation, mean_ess, thermostat_laws
 from tacthmc.dynamics import Langevin
 from tacthmc.paper.figures import measures
 from tacthmc.paper.figures.study import Numbers, Say, Study, new_figure
 from tacthmc.report import Table
-from tacthmc.run._result import Run
+from tacthmc.run import Keep, Run
 from tacthmc.samplers import without_tempering, without_thermostat
 
 TACT, NO_THERMOSTAT, SGNHT, SGHMC = (
@@ -51,17 +50,17 @@ class Config:
 
 def samplers(config: Config) -> dict[str, Langevin]:
     """The four samplers at the same settings."""
-    eta, c, every = config.step_size, config.noise, config.keep_every
+    eta, c = config.step_size, config.noise
     return {
-        TACT: tacthmc.tact(eta, noise=c, keep_every=every),
-        NO_THERMOSTAT: without_thermostat(eta, noise=c, keep_every=every),
-        SGNHT: without_tempering(eta, noise=c, keep_every=every),
-        SGHMC: tacthmc.sghmc(eta, friction=c, keep_every=every),
+        TACT: tacthmc.tact(eta, noise=c),
+        NO_THERMOSTAT: without_thermostat(eta, noise=c),
+        SGNHT: without_tempering(eta, noise=c),
+        SGHMC: tacthmc.sghmc(eta, friction=c),
     }
 
 
 def measure(config: Config, say: Say) -> Numbers:
-    """Run the four samplers; what the figure shows, and what stands beside it."""
+    """Run the four samplers and compute what the figure and its table show."""
     target = tacthmc.targets.three_gaussians()
     potential = tacthmc.noisy(
         tacthmc.potential(target), force=config.force_noise, energy=config.energy_noise
@@ -80,6 +79,7 @@ def measure(config: Config, say: Say) -> Numbers:
             jnp.array([config.start]),
             config.steps,
             config.chains,
+            keep=Keep(every=config.keep_every),
         )
         numbers["samplers"][name] = described(config, target, run)
         if name == TACT:
@@ -122,11 +122,11 @@ def described(config: Config, target: tacthmc.targets.GaussianMixture, run: Run)
 
 
 def detail(config: Config, run: Run) -> Numbers:
-    """The paper's panels I to V, of one chain; thermostats' theory with the noise as it is."""
+    """The paper's panels I to V of one chain, with the theory at the true noise levels."""
     laws = {}
     theory = thermostat_laws(
         run.tempered_sampler(),
-        run.some_draw(0, 0),
+        run.one_draw(0, 0),
         np.array([config.force_noise**2]),
         config.energy_noise**2,
         run.after_warmup,
@@ -238,7 +238,7 @@ def _symbol(name: str) -> str:
 
 
 def table(numbers: Numbers) -> Table:
-    """What the figure says, in numbers."""
+    """The figure in numbers."""
     columns = (
         "",
         "total variation",

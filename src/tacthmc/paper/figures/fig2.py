@@ -1,7 +1,7 @@
 """The paper's Figure 2: two targets in the plane whose modes lie far apart.
 
 The paper shows pictures only; ours are :func:`tacthmc.targets.ring` and ``grid``, with weights
-that differ from mode to mode, so that being wrong can be seen.
+that differ from mode to mode, so that errors show.
 """
 
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ import jax
 import numpy as np
 
 import tacthmc
-from tacthmc.dynamics import Langevin, PowerCoupling
+from tacthmc.dynamics import ContinuousTempering, Langevin, NoThermostat, PowerCoupling
 from tacthmc.paper.figures import measures
 from tacthmc.paper.figures.study import Numbers, Say, Study, new_figure
 from tacthmc.report import Table
-from tacthmc.run._result import Run
+from tacthmc.run import Keep, Run
 from tacthmc.samplers import without_tempering, without_thermostat
 from tacthmc.targets import GaussianMixture, grid, ring
 
@@ -45,13 +45,14 @@ TARGETS = {"ring": (ring, 6.0), "grid": (grid, 5.5)}
 
 def samplers(config: Config, scale: float) -> dict[str, Langevin]:
     """TACT-HMC and its ablations at the same settings, with a step that fits the modes."""
-    eta, c, every = config.step_size * scale**2, config.noise, config.keep_every
+    eta, c, xi_eta = config.step_size * scale**2, config.noise, config.xi_step_size
     coupling = PowerCoupling.up_to(config.hottest)
-    xi: dict[str, Any] = {"coupling": coupling, "xi_step_size": config.xi_step_size}
+    xi = ContinuousTempering(coupling, step_size=xi_eta)
+    bare = ContinuousTempering(coupling, step_size=xi_eta, thermostat=NoThermostat())
     return {
-        TACT: tacthmc.tact(eta, noise=c, keep_every=every, **xi),
-        NO_THERMOSTAT: without_thermostat(eta, noise=c, keep_every=every, **xi),
-        NO_TEMPERING: without_tempering(eta, noise=c, keep_every=every),
+        TACT: tacthmc.tact(eta, noise=c, tempering=xi),
+        NO_THERMOSTAT: without_thermostat(eta, noise=c, tempering=bare),
+        NO_TEMPERING: without_tempering(eta, noise=c),
     }
 
 
@@ -77,7 +78,15 @@ def measure(config: Config, say: Say) -> Numbers:
         for method, sampler in samplers(config, scale).items():
             say(f"{name}, {method}: {config.chains} chains × {config.steps:,} steps")
             key, start = jax.random.key(config.seed), target.means[0]
-            run = tacthmc.sample(key, sampler, potential, start, config.steps, config.chains)
+            run = tacthmc.sample(
+                key,
+                sampler,
+                potential,
+                start,
+                config.steps,
+                config.chains,
+                keep=Keep(every=config.keep_every),
+            )
             numbers[name]["samplers"][method] = described(target, run, edges, truth)
     return numbers
 
@@ -106,7 +115,7 @@ def described(target: GaussianMixture, run: Run, edges: np.ndarray, truth: np.nd
 
 
 def picture(numbers: Numbers) -> Any:
-    """A row a target: the target, then a column a sampler; below, the weights of the modes."""
+    """One row per target: the target and each sampler, and below them the weights of the modes."""
     figure = new_figure(11.5, 8.0)
     axes = figure.subplots(2 * len(numbers), 4, height_ratios=[4, 1] * len(numbers))
     for above, below, (name, target) in zip(axes[::2], axes[1::2], numbers.items(), strict=True):

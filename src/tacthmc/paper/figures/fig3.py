@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tacthmc.dynamics._coupling import PowerCoupling
+from tacthmc.dynamics import PowerCoupling
 from tacthmc.paper.figures.study import Numbers, Say, Study, new_figure
 from tacthmc.report import Table
 
@@ -64,7 +64,7 @@ def picture(numbers: Numbers) -> Any:
 
 
 def table(numbers: Numbers) -> Table:
-    """The family's member in four numbers."""
+    """The coupling in four numbers."""
     columns = ("ξ0", "W0", "temperature at ξ1", "at the walls", "efficiency ξ0/W0")
     row = (
         f"{numbers['plateau']:.3f}",

@@ -12,9 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
-from tacthmc.diagnostics._laws import flatness
+from tacthmc.diagnostics import flatness
 from tacthmc.dynamics import (
     AdaptiveBiasingForce,
+    Bias,
+    ContinuousTempering,
+    Coupling,
     Langevin,
     LiteralAdaptiveBiasingForce,
     Metadynamics,
@@ -22,11 +25,9 @@ from tacthmc.dynamics import (
     Refresh,
     well_tempered,
 )
-from tacthmc.dynamics._bias import Bias
-from tacthmc.dynamics._coupling import Coupling
 from tacthmc.paper.figures.study import Numbers, Say, Study, new_figure
 from tacthmc.report import Table
-from tacthmc.run._result import Run
+from tacthmc.run import Keep, Run
 
 ABF, META, TEMPERED, ALONE, LITERAL, NONE = (
     "adaptive biasing force",
@@ -67,14 +68,14 @@ def samplers(config: Config) -> dict[str, Langevin]:
         LITERAL: LiteralAdaptiveBiasingForce(),
         NONE: NoBias(),
     }
-    again = Refresh(xi=True, everywhere=True)
+    again = Refresh(config.keep_every, everywhere=True)
     return {
         name: tacthmc.tact(
             config.step_size,
             noise=config.noise,
-            bias=bias,
-            keep_every=config.keep_every,
-            refresh=again if name in (META, TEMPERED) else None,
+            tempering=ContinuousTempering(
+                bias=bias, refresh=again if name in (META, TEMPERED) else None
+            ),
         )
         for name, bias in biases.items()
     }
@@ -91,13 +92,13 @@ def exact(coupling: Coupling, xi: np.ndarray) -> np.ndarray:
 
 
 def measure(config: Config, say: Say) -> Numbers:
-    """One run a bias."""
+    """One run per bias."""
     target = tacthmc.targets.three_gaussians()
     potential = tacthmc.noisy(
         tacthmc.potential(target), force=config.force_noise, energy=config.energy_noise
     )
-    coupling = samplers(config)[ABF].coupling
-    assert coupling is not None
+    # Every bias runs with the default coupling.
+    coupling = ContinuousTempering().coupling
     grid = np.linspace(-float(coupling.wall), float(coupling.wall), 201)
     numbers: Numbers = {
         "plateau": float(coupling.plateau),
@@ -110,7 +111,15 @@ def measure(config: Config, say: Say) -> Numbers:
     for name, sampler in samplers(config).items():
         say(f"{name}: {config.chains} chains × {config.steps:,} steps")
         key, start = jax.random.key(config.seed), jnp.array([-4.0])
-        run = tacthmc.sample(key, sampler, potential, start, config.steps, config.chains)
+        run = tacthmc.sample(
+            key,
+            sampler,
+            potential,
+            start,
+            config.steps,
+            config.chains,
+            keep=Keep(every=config.keep_every),
+        )
         numbers["biases"][name] = described(run, coupling, learns=name != NONE)
     return numbers
 
@@ -162,7 +171,7 @@ def picture(numbers: Numbers) -> Any:
         times.loglog(
             row["flatness_steps"], row["flatness_so_far"], color=color, label=name, marker="."
         )
-    # A bias that runs off leaves the picture, so that the others can be seen.
+    # The limits keep the other biases visible where one runs off.
     profiles.set(title="free energy A(ξ); gray: by quadrature", ylim=(-5, 1.5))
     histograms.set(title="histogram of ξ; line: uniform", ylim=(0, 1.0))
     times.set(title="ξ's distance from uniform so far", xlabel="step", ylabel="total variation")
@@ -171,7 +180,7 @@ def picture(numbers: Numbers) -> Any:
 
 
 def table(numbers: Numbers) -> Table:
-    """A bias a row."""
+    """One row per bias."""
     columns = (
         "",
         "ξ's distance from uniform",

@@ -1,9 +1,9 @@
-"""How far draws are from a mixture that is known, and how many of them count."""
+"""Distances of draws from a known mixture, and numbers of effective draws."""
 
 import numpy as np
 from scipy.stats import norm
 
-from tacthmc.diagnostics._arviz import mean_ess
+from tacthmc.diagnostics import mean_ess
 from tacthmc.targets import GaussianMixture
 
 
@@ -20,7 +20,7 @@ def weights(modes: np.ndarray, count: int) -> np.ndarray:
 
 
 def deviations(target: GaussianMixture, draws: np.ndarray) -> np.ndarray:
-    """Each draw's distance from the centre of its mode, coordinate by coordinate."""
+    """Each draw's distance from the center of its mode, coordinate by coordinate."""
     return draws - np.asarray(target.means, float)[mode_of(target, draws)]
 
 
@@ -55,13 +55,13 @@ def histogram(draws: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def total_variation(seen: np.ndarray, truth: np.ndarray) -> float:
-    """½Σ|p̂ − p|, what lies outside the cells included."""
+    """½Σ|p̂ − p|, including the draws outside the cells."""
     outside = abs(truth.sum() - seen.sum())
     return float(0.5 * (np.abs(seen - truth).sum() + outside))
 
 
 def floor(truth: np.ndarray, count: int) -> float:
-    """The total variation to expect of as many exact, independent draws.
+    """The expected total variation of ``count`` exact, independent draws.
 
     >>> import numpy as np
     >>> round(floor(np.full(100, 0.01), 10_000), 3)
@@ -73,7 +73,7 @@ def floor(truth: np.ndarray, count: int) -> float:
 def indicator_ess(modes: np.ndarray, count: int) -> float:
     """Effective draws of one chain's mode indicator 1[mode = k], the least over k.
 
-    A chain that never left a mode has seen one draw of it.
+    A chain that never left its mode counts as one draw.
 
     >>> import numpy as np
     >>> indicator_ess(np.zeros(1000, int), 2), bool(indicator_ess(np.arange(1000) % 2, 2) > 1000)
@@ -94,6 +94,6 @@ def pooled_indicator_ess(inside: np.ndarray) -> float:
 def sum_of_ess(draws: np.ndarray) -> float:
     """Σ over chains of n/(1 + 2Σρ), each chain with its own mean: the paper's formula.
 
-    A chain in one mode does not know of the others, and counts as if it had mixed.
+    A chain that stays in one mode counts as if it had mixed.
     """
     return float(sum(mean_ess(chain[None]) for chain in draws))

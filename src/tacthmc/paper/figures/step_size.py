@@ -1,7 +1,7 @@
 """Bias against step size, for Euler and the splitting, for every sampler of the family.
 
 Many chains on the mixture of Figure 1, each from an exact draw, with exact gradients: what is
-wrong with the spread within modes is the integrator's doing. c is a friction per step, so it
+wrong with the spread within modes comes from the integrator. c is a friction per step, so it
 shrinks with Δt = √η (c = Δt, γ = 1); else the discretization would have no limit.
 """
 
@@ -12,17 +12,27 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Array, PRNGKeyArray
 
 import tacthmc
-from tacthmc.dynamics import Langevin, ScalarThermostat
-from tacthmc.dynamics._langevin import Integrator
+from tacthmc.dynamics import (
+    ContinuousTempering,
+    Euler,
+    Integrator,
+    Langevin,
+    ScalarThermostat,
+    Splitting,
+)
 from tacthmc.paper.figures import measures
 from tacthmc.paper.figures.study import Numbers, Say, Study, new_figure
 from tacthmc.report import Table
+from tacthmc.run import Keep
+from tacthmc.samplers import without_thermostat
+from tacthmc.targets import GaussianMixture
 
 INTEGRATORS: dict[str, Integrator] = {
-    "Euler": tacthmc.dynamics.Euler(),
-    "splitting": tacthmc.dynamics.Splitting(),
+    "Euler": Euler(),
+    "splitting": Splitting(),
 }
 
 
@@ -37,60 +47,68 @@ class Config:
     seed: int = 0
 
 
-def samplers(integrator: Integrator, every: int) -> dict[str, Callable[[float], Langevin]]:
+def samplers(form: Integrator) -> dict[str, Callable[[float], Langevin]]:
     """Each member of the family as a function of Δt."""
-    more: dict[str, Any] = {"integrator": integrator, "keep_every": every}
     heavy = ScalarThermostat(gamma=1.0)
-    held: dict[str, Any] = {"thermostat": heavy, **more}
+    xi = ContinuousTempering(thermostat=heavy)
     return {
-        "TACT-HMC": lambda dt: tacthmc.tact(dt**2, noise=dt, xi_thermostat=heavy, **held),
-        "without thermostat": lambda dt: tacthmc.samplers.without_thermostat(
-            dt**2, noise=dt, **more
+        "TACT-HMC": lambda dt: tacthmc.tact(
+            dt**2, noise=dt, tempering=xi, thermostat=heavy, integrator=form
         ),
-        "SGNHT": lambda dt: tacthmc.sgnht(dt**2, noise=dt, **held),
-        "SGHMC": lambda dt: tacthmc.sghmc(dt**2, friction=dt, **more),
+        "without thermostat": lambda dt: without_thermostat(dt**2, noise=dt, integrator=form),
+        "SGNHT": lambda dt: tacthmc.sgnht(dt**2, noise=dt, thermostat=heavy, integrator=form),
+        "SGHMC": lambda dt: tacthmc.sghmc(dt**2, friction=dt, integrator=form),
     }
 
 
 def measure(config: Config, say: Say) -> Numbers:
     """The relative error of the variance within modes, with its Monte-Carlo standard error."""
     target = tacthmc.targets.three_gaussians()
-    potential = tacthmc.potential(target)
     draw, key = jax.random.split(jax.random.key(config.seed))
     start = target.draw(draw, config.chains)
-    variance = float(np.asarray(target.scale)) ** 2
     numbers: Numbers = {"sizes": config.sizes, "samplers": {}}
     for form, integrator in INTEGRATORS.items():
-        for name, make in samplers(integrator, config.keep_every).items():
+        for name, make in samplers(integrator).items():
             say(f"{name}, {form}: {len(config.sizes)} step sizes")
-            rows = []
-            for size in config.sizes:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", tacthmc.DivergedWarning)
-                    run = tacthmc.sample(
-                        key, make(size), potential, start, config.steps, config.chains
-                    )
-                squares = [
-                    np.mean(measures.deviations(target, np.asarray(chain, float)) ** 2)
-                    for chain in run.all_draws
-                    if len(chain)
-                ]
-                error = np.mean(squares) / variance - 1 if squares else np.nan
-                noise = np.std(squares, ddof=1) / np.sqrt(len(squares)) / variance if squares else 0
-                rows.append(
-                    {"error": error, "standard_error": noise, "diverged": bool(run.failures)}
-                )
+            rows = [at_size(config, target, make(size), start, key) for size in config.sizes]
             numbers["samplers"].setdefault(name, {})[form] = rows
     return numbers
 
 
+def at_size(
+    config: Config, target: GaussianMixture, sampler: Langevin, start: Array, key: PRNGKeyArray
+) -> Numbers:
+    """The error of one sampler at one step size."""
+    potential = tacthmc.potential(target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tacthmc.DivergedWarning)
+        run = tacthmc.sample(
+            key,
+            sampler,
+            potential,
+            start,
+            config.steps,
+            config.chains,
+            keep=Keep(every=config.keep_every),
+        )
+    variance = float(np.asarray(target.scale)) ** 2
+    squares = [
+        np.mean(measures.deviations(target, np.asarray(chain, float)) ** 2)
+        for chain in run.all_draws
+        if len(chain)
+    ]
+    error = np.mean(squares) / variance - 1 if squares else np.nan
+    noise = np.std(squares, ddof=1) / np.sqrt(len(squares)) / variance if squares else 0
+    return {"error": error, "standard_error": noise, "diverged": bool(run.failures)}
+
+
 def stable(rows: list[Numbers]) -> list[bool]:
-    """Which step sizes no chain diverged at."""
+    """Whether no chain diverged, at each step size."""
     return [not row["diverged"] for row in rows]
 
 
 def order(sizes: list[float], rows: list[Numbers]) -> float | None:
-    """The slope of log|error| over log Δt where the error stands out of its noise."""
+    """The slope of log|error| over log Δt, where the error exceeds its noise."""
     clear = [
         (size, abs(row["error"]))
         for size, row, sound in zip(sizes, rows, stable(rows), strict=True)
@@ -103,7 +121,7 @@ def order(sizes: list[float], rows: list[Numbers]) -> float | None:
 
 
 def picture(numbers: Numbers) -> Any:
-    """A panel a sampler, |error| over Δt; crosses where chains diverged."""
+    """One panel per sampler, |error| over Δt, with crosses where chains diverged."""
     figure = new_figure(11.0, 3.3)
     panels = figure.subplots(1, len(numbers["samplers"]), sharey=True)
     sizes = np.asarray(numbers["sizes"])
@@ -127,7 +145,7 @@ def picture(numbers: Numbers) -> Any:
 
 
 def table(numbers: Numbers) -> Table:
-    """A sampler and integrator a row: the error in per cent at each Δt."""
+    """One row per sampler and integrator: the error in percent at each Δt."""
     sizes = numbers["sizes"]
     columns = ("", *(f"Δt {size:g}" for size in sizes), "order")
     rows = []

@@ -1,4 +1,4 @@
-"""What a study is, and how its results are written and read back."""
+"""A study, and its results as a file."""
 
 import json
 import os
@@ -31,7 +31,7 @@ class Study:
     quick: Any
     full: Any
     measure: Callable[[Any, Say], Numbers]
-    """From a config to numbers; the second argument says what is being done."""
+    """From a config to numbers; the second argument prints progress."""
     picture: Callable[[Numbers], Any]
     """From numbers to a Matplotlib figure."""
     table: Callable[[Numbers], Table]
@@ -41,7 +41,7 @@ class Study:
         return self.full if full else self.quick
 
     def results(self, config: Any, command: str, say: Say = lambda _: None) -> Numbers:
-        """Measure, and put beside the numbers all that is needed to make them again."""
+        """Measure, and add everything that is needed to repeat the measurement."""
         begun = time.perf_counter()
         numbers = self.measure(config, say)
         return {
@@ -62,7 +62,7 @@ def environment() -> dict[str, Any]:
 
 
 def rounded(value: Any, digits: int = 6) -> Any:
-    """Plain Python values with so many significant digits, as JSON has them; NaN becomes None.
+    """Plain Python values for JSON, with ``digits`` significant digits; NaN becomes None.
 
     >>> import numpy as np
     >>> rounded({"a": np.array([1 / 3, np.nan])})
@@ -84,7 +84,7 @@ def rounded(value: Any, digits: int = 6) -> Any:
 
 
 def write_results(folder: Path, results: Numbers) -> Path:
-    """Write ``results.json``: one line a list, so that a change can be read."""
+    """Write ``results.json`` with one line per list, so that differences are readable."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RESULTS
     part = path.with_suffix(".part")
@@ -94,7 +94,7 @@ def write_results(folder: Path, results: Numbers) -> Path:
 
 
 def read_results(path: Path) -> Numbers:
-    """What :func:`write_results` wrote."""
+    """Read a file of :func:`write_results`."""
     return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
@@ -102,19 +102,19 @@ def write_picture(folder: Path, study: Study, results: Numbers) -> list[Path]:
     """Draw a study's numbers as PDF and PNG."""
     import matplotlib
 
-    # Files only: no display is needed, and none is disturbed.
+    # The settings hold for this figure only.
     with matplotlib.rc_context({"pdf.fonttype": 42, "font.size": 9, "axes.titlesize": 10}):
         figure = study.picture(results["numbers"])
         paths = [folder / f"{study.name}.{form}" for form in FORMATS]
         for path in paths:
-            # No dates inside, so that equal numbers make equal files.
+            # Without dates equal numbers make equal files.
             bare = {"CreationDate": None} if path.suffix == ".pdf" else {}
             figure.savefig(path, dpi=140, metadata=bare)
     return paths
 
 
 def new_figure(width: float, height: float) -> Any:
-    """A figure without a window."""
+    """A Matplotlib figure without a window."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

@@ -1,4 +1,4 @@
-"""Networks as plain functions of their parameters, quick for one chain and under ``vmap``."""
+"""The paper's networks as functions of their parameters, fast alone and under ``vmap``."""
 
 from tacthmc.paper.networks.cnn import cnn as cnn
 from tacthmc.paper.networks.likelihood import categorical as categorical

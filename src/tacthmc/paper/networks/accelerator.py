@@ -1,33 +1,33 @@
-"""What JAX computes on, as far as it decides how a network is computed."""
+"""Properties of the default device that decide how a network is computed."""
 
 from typing import Any
 
 import jax
 
-AMPERE = 8
-"""The first generation whose tensor cores multiply TF32 and bfloat16."""
-ROOMY = (9, 10)
-"""Generations whose multiprocessors have 227 kB of shared memory (Hopper, Blackwell for data
-centers); others have 164 kB at most."""
+MIN_TENSOR_CORE_GENERATION = 8
+"""The first generation (Ampere) whose tensor cores multiply TF32 and bfloat16."""
+LARGE_MEMORY_GENERATIONS = (9, 10)
+"""The generations with 227 kB of shared memory per multiprocessor (Hopper, Blackwell for data
+centers). Others have at most 164 kB."""
 
 
 def has_tensor_cores() -> bool:
-    """Whether the default device is an NVIDIA GPU of the Ampere generation or a later one.
+    """Whether the default device is an NVIDIA GPU of the Ampere generation or later.
 
     >>> import jax
     >>> has_tensor_cores() <= (jax.default_backend() == "gpu")
     True
     """
-    return _generation() >= AMPERE
+    return _generation() >= MIN_TENSOR_CORE_GENERATION
 
 
-def has_room_for_a_network() -> bool:
-    """Whether a multiprocessor of the default device holds 160 kB of weights beside its state.
+def has_room_for_weights() -> bool:
+    """Whether a multiprocessor of the default device can hold 160 kB of weights and a state.
 
-    >>> has_room_for_a_network() <= has_tensor_cores()
+    >>> has_room_for_weights() <= has_tensor_cores()
     True
     """
-    return _generation() in ROOMY
+    return _generation() in LARGE_MEMORY_GENERATIONS
 
 
 def on_cpu() -> bool:
@@ -45,7 +45,7 @@ def _device() -> Any:
 
 
 def _generation() -> int:
-    """The first number of its compute capability; 0 of what is no NVIDIA GPU, or does not say."""
+    """The major compute capability of an NVIDIA GPU, or 0 for other devices and if unknown."""
     device = _device()
     if device.platform not in ("gpu", "cuda") or "rocm" in device.client.platform_version.lower():
         return 0

@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
-from tacthmc import _checks as checks
+from tacthmc.paper import checks
 from tacthmc.paper.networks.accelerator import has_tensor_cores, on_cpu
 from tacthmc.paper.networks.convolution import Method, convolve
 from tacthmc.paper.networks.dense import dense
 from tacthmc.paper.networks.model import Leaf, Model, as_floats
 from tacthmc.paper.networks.pooling import pool
 from tacthmc.paper.networks.products import Compute, check_compute
-from tacthmc.paper.networks.winograd import FEWEST
+from tacthmc.paper.networks.winograd import MIN_CHANNELS
 
 
 class CNN(Model):
@@ -27,17 +27,15 @@ class CNN(Model):
 
     @property
     def name(self) -> str:
-        """cnn."""
         return "cnn"
 
     @property
     def image(self) -> tuple[int, ...]:
-        """CIFAR's."""
         return (32, 32, 3)
 
     @property
     def leaves(self) -> dict[str, Leaf]:
-        """Kernels [row, column, in, out], weights [out, in]; in: (channel, row, column)."""
+        """Kernels [row, column, in, out]; weights [out, in] with in = (channel, row, column)."""
         return {
             "conv1.kernel": Leaf((3, 3, 3, 16), 27),
             "conv1.bias": Leaf((16,), 27),
@@ -52,9 +50,8 @@ class CNN(Model):
     def scores(
         self, params: Mapping[str, Array], images: Num[Array, "n 32 32 3"]
     ) -> Float[Array, "classes n"]:
-        """The logits."""
         n = images.shape[0]
-        # uint8 are transposed before they become four times as large.
+        # uint8 images are transposed before the conversion to floats makes them larger.
         x = jnp.transpose(images, (3, 1, 2, 0))
         for layer in ("conv1", "conv2"):
             _, h, w, _ = x.shape
@@ -69,7 +66,7 @@ class CNN(Model):
         if method != "fused":
             x = as_floats(x, kernel)
             return pool(convolve(kernel, x, method, self.compute), bias)
-        # Imported where it is wanted: Pallas takes a while.
+        # Imported only if needed, because importing Pallas is slow.
         from tacthmc.paper.networks.fused import fused
 
         x = x if x.dtype == jnp.uint8 else as_floats(x, kernel)
@@ -77,31 +74,32 @@ class CNN(Model):
         return fused(kernel, bias, x, self.compute, interpret)
 
     def _fastest(self, channels: int) -> Method:
-        """The method that is fastest here, of those that round no more than ``compute`` says."""
-        # In float32 the fused kernels have no tensor cores to use.
+        """The fastest method here that rounds no more than ``compute`` allows."""
+        # In float32 the fused kernels cannot use tensor cores.
         if self.compute != "float32" and has_tensor_cores():
             return "fused"
-        # Of factors that are sums bfloat16 would lose more than of those that are not.
+        # Winograd multiplies sums, for which bfloat16 loses more digits.
         exact = self.compute != "bfloat16"
-        return "winograd" if exact and channels >= FEWEST and on_cpu() else "phases"
+        return "winograd" if exact and channels >= MIN_CHANNELS and on_cpu() else "phases"
 
 
 def cnn(
     classes: int = 10, *, compute: Compute = "float32", convolution: Method | None = None
 ) -> CNN:
-    """A network for CIFAR-10's images, 32×32×3 (height, width, color), 106,278 parameters.
+    """A network for CIFAR-10 images, 32×32×3 (height, width, color), with 106,278 parameters.
 
-    conv 3×3, 16 channels, ReLU, 2×2 max-pool; the same again; dense 1024 → 100, ReLU; dense
-    100 → classes.
+    The layers are conv 3×3 with 16 channels, ReLU, 2×2 max-pool; the same again; dense 1024 → 100,
+    ReLU; dense 100 → classes.
 
     Args:
-        classes: how many classes.
+        classes: the number of classes.
         compute: the precision of products, see :mod:`tacthmc.paper.networks.products`.
-        convolution: how convolutions are computed, see :mod:`tacthmc.paper.networks.convolution`; the
-            numbers are the same up to rounding at ``compute``. "fused" is for NVIDIA's GPUs (on a
-            CPU it is interpreted, which is slow, for tests). By default "fused" on an NVIDIA GPU
-            unless ``compute`` is "float32"; on a CPU "winograd" for the second layer, unless
-            ``compute`` is "bfloat16"; else "phases".
+        convolution: how convolutions are computed, see
+            :mod:`tacthmc.paper.networks.convolution`. The numbers are equal up to rounding at
+            ``compute``. "fused" is for NVIDIA GPUs (on a CPU it is interpreted, which is slow and
+            for tests). The default is "fused" on an NVIDIA GPU unless ``compute`` is "float32";
+            on a CPU "winograd" for the second layer unless ``compute`` is "bfloat16"; and
+            otherwise "phases".
 
     >>> import jax, jax.numpy as jnp
     >>> model = cnn()

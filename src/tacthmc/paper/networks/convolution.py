@@ -1,20 +1,19 @@
-r"""3×3 convolutions with padding 1, as products, in the order that 2×2 pooling wants.
+r"""3×3 convolutions with padding 1 as matrix products, in the order for 2×2 pooling.
 
-Activations are [channels, height, width, n]. The result is [4, channels, m] with the four
-outputs of each pooling window apart and m = height/2 · width/2 · n.
+Activations are [channels, height, width, n]. The result is [4, channels, m] with m = height/2 ·
+width/2 · n. Its leading axis has the four outputs of each pooling window.
 
 XLA turns a convolution under ``vmap`` over kernels into a grouped convolution, which is slow on
-every platform; products of matrices stay products. Three ways are here, the others in modules of
-their own:
+every platform. Matrix products stay matrix products. The methods are:
 
-- ``phases``: the 2×2 outputs of a window see a 4×4 patch of the input. One product of a
+- ``phases``: the 2×2 outputs of a window depend on a 4×4 patch of the input. One product of a
   [4·out, 16·in] matrix (the kernel at its four places, zeros elsewhere) with [16·in, m] patches
-  gives all four. Against the textbook's patches it multiplies 16/9 as often, but copies 4/9 as
-  much, the factors are four times less skinny, and pooling is four whole arrays' maximum.
-- ``patches``: the textbook's [9·in, height·width·n].
-- ``native``: XLA's own convolution.
-- ``winograd``: with a quarter of the multiplications (:mod:`tacthmc.paper.networks.winograd`).
-- ``fused``: as ``phases``, with bias and pooling too, in one kernel for NVIDIA's GPUs
+  gives all four. Compared with the usual patches it has 16/9 of the multiplications and 4/9 of the
+  copies, the factors are four times less skinny, and pooling is the maximum of four arrays.
+- ``patches``: the usual patches [9·in, height·width·n].
+- ``native``: the convolution of XLA.
+- ``winograd``: a quarter of the multiplications (:mod:`tacthmc.paper.networks.winograd`).
+- ``fused``: ``phases`` with bias and pooling, in one kernel for NVIDIA GPUs
   (:mod:`tacthmc.paper.networks.fused`).
 """
 
@@ -50,16 +49,16 @@ def _windows(x: Array) -> Any:
 
 
 def _windows_forward(x: Array) -> tuple[Array, Array]:
-    # Of x only the shape is needed; an empty view of it carries that through vmap.
+    # Only the shape of x is needed, and an empty view of x carries it through vmap.
     return _windows(x), x[:, :, :, :0]
 
 
-# Which rows of a 4×4 patch the input's even and odd rows lie in, and how many windows on.
+# The rows of 4×4 patches that contain the even and odd rows of the input, with window offsets.
 _EVEN, _ODD = ((1, 0), (3, 1)), ((2, 0), (0, -1))
 
 
 def _windows_backward(like: Array, seed: Array) -> tuple[Array]:
-    """Every input's sum over the four patches it is in, as shifted additions."""
+    """The sum for each input over the four patches that contain it, as shifted additions."""
     c, h, w, _ = like.shape
     seed = seed.reshape(4, 4, c, h // 2, w // 2, -1)
     zero = jnp.zeros((), seed.dtype)
@@ -103,7 +102,7 @@ def _apart(z: Float[Array, "o h w n"]) -> Float[Array, "4 o m"]:
 def convolve(
     kernel: Float[Array, "3 3 c o"], x: Float[Array, "c h w n"], method: str, compute: str
 ) -> Float[Array, "4 o m"]:
-    """The convolution's values by pooling window.
+    """The values of the convolution, ordered by pooling window.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.arange(1.0, 5.0).reshape(1, 2, 2, 1)

@@ -1,7 +1,7 @@
 """Dense layers with the batch in the last axis.
 
-Activations are [features, n]: the products, forward and backward, then need no transposed
-copies, and the elementwise work between them runs along whole vectors of the batch.
+Activations are [features, n]. The products, forward and backward, then need no transposed copies,
+and elementwise operations run along whole vectors of the batch.
 """
 
 from jaxtyping import Array, Float

@@ -1,16 +1,16 @@
-r"""3×3 convolution, bias, ReLU and 2×2 max-pooling in one kernel, for NVIDIA's GPUs.
+r"""3×3 convolution, bias, ReLU and 2×2 max-pooling in one kernel, for NVIDIA GPUs.
 
-The same numbers as ``pool(convolve(kernel, x, ...), bias)`` without its [16·in, m] windows: a
-program (Pallas, by Triton) has some columns of m = windows × images and gathers the 4×4 patches
-[(row, column, channel filled up to a power of two), column of m] from the image itself.
+It computes ``pool(convolve(kernel, x, ...), bias)`` without storing the [16·in, m] windows. A
+program (Pallas with Triton) processes some columns of m = windows × images, and gathers the 4×4
+patches [(row, column, channel padded to a power of two), column of m] from the image itself.
 
-- ``_pooling`` multiplies them with the kernel at its four places and pools. It leaves the pooled
-  values and, in a byte, which output was the first maximum (``_SHUT``: the ReLU is shut).
-- Where nothing is differentiated, ``_only_pooling`` leaves the values alone, and ``_evaluation``
-  does so for many kernels on the same images, whose patches it gathers once.
-- ``_input_gradient`` is the same product with the kernel turned round, over the 4×4 gradients
-  around each 2×2 pixels, which are never stored: the byte says where the pooled one belongs.
-- ``_kernel_gradient``: gradient · patchᵀ over some columns; XLA adds up what the programs got.
+- ``_pooling`` multiplies the patches with the kernel at its four places, and pools. It stores the
+  pooled values and, in a byte, which output was the first maximum (``_SHUT`` if the ReLU is zero).
+- Without a gradient, ``_only_pooling`` stores only the values, and ``_evaluation`` does so for many
+  kernels on the same images, whose patches it gathers once.
+- ``_input_gradient`` is the same product with the reversed kernel, over the 4×4 gradients around
+  each 2×2 pixels. These are never stored: the byte gives the place of the pooled gradient.
+- ``_kernel_gradient`` is gradient · patchᵀ over some columns. XLA adds the results of the programs.
 """
 
 from collections.abc import Callable
@@ -27,20 +27,20 @@ from jaxtyping import Array, Float, Num
 from tacthmc.paper.networks.products import precision
 
 COLUMNS = 128
-"""Columns of m that a program of the first two kernels has, and of ``_evaluation``."""
+"""The number of columns of m per program of ``_pooling``, ``_input_gradient``, ``_evaluation``."""
 
-FEWER = 64
-"""Those of ``_only_pooling``."""
+VALUE_COLUMNS = 64
+"""The same for ``_only_pooling``."""
 
 ROWS = 64
-"""Rows of patches multiplied at a time, in all kernels (as many as channels: no zeros are)."""
+"""The number of rows of patches per product, in all kernels."""
 
 SPAN, STEP = 1024, 64
-"""Columns of m that a program of ``_kernel_gradient`` has, and multiplies at a time."""
+"""The numbers of columns of m per program and per product of ``_kernel_gradient``."""
 
 WARPS, STAGES = 4, 2
 GRADIENT_WARPS, GRADIENT_STAGES = 4, 2
-"""Those of ``_kernel_gradient``."""
+"""The same for ``_kernel_gradient``."""
 
 _SHUT, _PHASES = 4, ((0, 0), (0, 1), (1, 0), (1, 1))
 
@@ -93,13 +93,13 @@ class _Patch(NamedTuple):
 
 
 def _divide(a: Array, b: int) -> tuple[Array, Array]:
-    # Not a // b, whose care for signs hides from Triton which addresses are neighbors.
+    # Not a // b, because its handling of signs hides contiguous addresses from Triton.
     by = lax.full_like(a, b)
     return lax.div(a, by), lax.rem(a, by)
 
 
 def _columns(block: Array, size: int, shape: _Shape, each: int = 1) -> _Columns:
-    """A block of columns of m: window and image of each, which exist; a program has ``each``."""
+    """A block of columns of m with their windows and images; a program has ``each`` blocks."""
     number = block * size + lax.iota(jnp.int32, size)
     window, image = _divide(number, shape.n)
     inside = (number < shape.m)[None, :] if shape.m % (each * size) else None
@@ -107,7 +107,7 @@ def _columns(block: Array, size: int, shape: _Shape, each: int = 1) -> _Columns:
 
 
 def _patch(first: int | Array, size: int, channels: int) -> _Patch:
-    """Rows of a patch: row, column and channel of each, and which places there may be."""
+    """Rows of a patch with their row, column and channel, and the places that may occur."""
     place, channel = _divide(first + lax.iota(jnp.int32, size), channels)
     some = range(16)
     if isinstance(first, int):
@@ -120,7 +120,7 @@ def _all(masks: list[Array], size: tuple[int, int]) -> Array | None:
 
 
 def _mask(patch: _Patch, channels: int, columns: _Columns, shape: _Shape) -> Array | None:
-    """What lies in the image, and exists at all; None where that is everything."""
+    """The elements that exist and lie in the image, or None if all do."""
     masks = [] if columns.inside is None else [columns.inside]
 
     def border(steps: set[int], step: Array, at: Array, last: int) -> None:
@@ -142,12 +142,12 @@ def _load(ref: Any, at: Array, mask: Array | None) -> Array:
 
 
 def _corners(columns: _Columns, shape: _Shape) -> Array:
-    """Where in an image's channel the windows begin."""
+    """The offsets of windows in a channel of an image."""
     return (columns.row * (2 * shape.w) + columns.column * 2) * shape.n + columns.image
 
 
 def _gather(x: Any, patch: _Patch, columns: _Columns, shape: _Shape) -> Array:
-    """These rows and columns of the image's patches."""
+    """These rows and columns of the patches of the image."""
     rows = (patch.channel * shape.h + patch.i - 1) * shape.w + patch.j - 1
     at = (rows * shape.n)[:, None] + _corners(columns, shape)[None, :]
     return _load(x, at, _mask(patch, shape.c, columns, shape))
@@ -155,7 +155,8 @@ def _gather(x: Any, patch: _Patch, columns: _Columns, shape: _Shape) -> Array:
 
 def _gather_gradient(refs: Any, patch: _Patch, columns: _Columns, shape: _Shape) -> Array:
     """These rows and columns of the patches of gradients before pooling."""
-    # Rows of a patch: the upper window's second, this one's first and second, the lower's first.
+    # The rows of a patch are the second of the upper window, both of this one, and the first of the
+    # lower one.
     down, lower = _divide(patch.i + 1, 2)
     right, later = _divide(patch.j + 1, 2)
     rows = patch.channel * shape.m + ((down - 1) * (shape.w // 2) + right - 1) * shape.n
@@ -173,7 +174,7 @@ def _sums(weights: Any, gather: Callable[[_Patch], Array], shape: _Shape, dtype:
     known: dict[tuple[int, int], Array] = {}
 
     def factor(phase: int, first: int) -> Array:
-        if size == channels:  # One place: the first phase's of the same tap is as good.
+        if size == channels:  # One place, with the same weights as that tap of the first phase.
             i, j = _PHASES[phase]
             phase, first = 0, first - (4 * i + j) * channels
         if (phase, first) not in known:
@@ -185,7 +186,7 @@ def _sums(weights: Any, gather: Callable[[_Patch], Array], shape: _Shape, dtype:
     ahead = gather(patches[0])
     for block, patch in enumerate(patches):
         now = shape.rounded(ahead, dtype)
-        if block + 1 < len(patches):  # Asked for before it is needed.
+        if block + 1 < len(patches):  # Loaded before it is needed.
             ahead = gather(patches[block + 1])
         for phase, (i, j) in enumerate(_PHASES):
             if any(a - i in range(3) and b - j in range(3) for a, b in patch.places):
@@ -195,7 +196,7 @@ def _sums(weights: Any, gather: Callable[[_Patch], Array], shape: _Shape, dtype:
 
 
 def _rows(height: int, tall: int, stride: int, at: Array, columns: _Columns) -> Any:
-    """Addresses [row, column] within an array [height, stride], and which of them exist."""
+    """Addresses [row, column] in an array [height, stride], and which of them exist."""
     row = lax.iota(jnp.int32, tall)
     masks = [] if height == tall else [(row < height)[:, None]]
     masks += [] if columns.inside is None else [columns.inside]
@@ -203,11 +204,11 @@ def _rows(height: int, tall: int, stride: int, at: Array, columns: _Columns) -> 
 
 
 def _pooled(sums: list[Array], bias: Array) -> tuple[Array, Array]:
-    """The largest of a window's four outputs after bias and ReLU, and which it was."""
+    """The largest of the four outputs of a window after bias and ReLU, and its place."""
     most, *others = sums
     first = jnp.zeros(most.shape, jnp.int32)
     for phase, value in enumerate(others, 1):
-        # Not jnp.maximum, which by Triton loses NaN.
+        # Not jnp.maximum, which loses NaN in Triton.
         more = (value > most) | (value != value)
         most = jnp.where(more, value, most)
         first = jnp.where(more, jnp.full_like(first, phase), first)
@@ -226,7 +227,7 @@ def _pooling(shape: _Shape, weights: Any, bias: Any, x: Any, out: Any, which: An
 
 
 def _only_pooling(shape: _Shape, weights: Any, bias: Any, x: Any, out: Any) -> None:
-    columns = _columns(pl.program_id(0), shape.some(FEWER), shape)
+    columns = _columns(pl.program_id(0), shape.some(VALUE_COLUMNS), shape)
     gather = partial(_gather, x, columns=columns, shape=shape)
     most, _ = _pooled(_sums(weights, gather, shape, out.dtype), bias[:])
     at, mask = _rows(shape.out, weights.shape[1], shape.m, columns.number, columns)
@@ -287,7 +288,7 @@ def _kernel_gradient(
 
 
 def _places(kernel: Array) -> Array:
-    """The kernel at its four places, [(place, out), (row, column, in)], filled up."""
+    """The kernel at its four places, [(place, out), (row, column, in)], padded."""
     c, out = kernel.shape[2:]
     tall = _whole(out, 16)
     kernel = jnp.pad(kernel, ((0, 0), (0, 0), (0, _whole(c) - c), (0, tall - out)))
@@ -309,7 +310,7 @@ def _call(body: Any, shape: _Shape, programs: int, interpret: bool, *outs: Any) 
 
 
 def _scaled(kernel: Array, x: Array) -> Array:
-    # uint8 are multiplied as they are, exact even in bfloat16.
+    # uint8 images are multiplied without scaling, which is exact even in bfloat16.
     return kernel / 255 if x.dtype == jnp.uint8 else kernel
 
 
@@ -329,10 +330,10 @@ def _forward(kernel: Array, bias: Array, x: Array, compute: str, interpret: bool
 
 
 def _alone(kernel: Array, bias: Array, x: Array, compute: str, interpret: bool) -> Array:
-    """Values alone, with nothing for a gradient."""
+    """The values, without the data for a gradient."""
     shape = _shape(kernel, x, compute)
     weights = shape.weights(_scaled(kernel, x))
-    programs = pl.cdiv(shape.m, shape.some(FEWER))
+    programs = pl.cdiv(shape.m, shape.some(VALUE_COLUMNS))
     outs = ((shape.out * shape.m,), bias.dtype)
     call = _call(_only_pooling, shape, programs, interpret, outs)
     filled = jnp.pad(bias, (0, weights.shape[1] - shape.out))
@@ -340,7 +341,7 @@ def _alone(kernel: Array, bias: Array, x: Array, compute: str, interpret: bool) 
 
 
 def _of_each(kernels: Array, biases: Array, x: Array, compute: str, interpret: bool) -> Array:
-    """What each kernel makes of the same images, whose patches are gathered once for all."""
+    """The values of many kernels on the same images, whose patches are gathered once."""
     shape = _shape(kernels[0], x, compute)
     weights = jax.vmap(shape.weights)(_scaled(kernels, x))
     draws, _, tall, _ = weights.shape
@@ -372,7 +373,7 @@ def _fused(kernel: Array, bias: Array, x: Array, compute: str, interpret: bool) 
 
 
 def _indices_fit(draws: int, kernel: Array, x: Array) -> bool:
-    """Whether 32 bits count all that is written."""
+    """Whether 32-bit indices are enough for the output."""
     return draws * kernel.shape[-1] * (x.size // x.shape[0] // 4) < 1 << 31
 
 
@@ -388,7 +389,7 @@ def _backward(compute: str, interpret: bool, kept: tuple[Array, Array, Array], s
     to_bias = jnp.sum(to_bias[:, 0, : shape.out], axis=0)
     if x.dtype == jnp.uint8:
         return to_kernel, to_bias, None
-    # Where nothing asks for it, as of float images, XLA leaves this call out.
+    # XLA drops this call if the gradient with respect to x is not used, as for float images.
     turned = shape.weights(jnp.transpose(kernel[::-1, ::-1], (0, 1, 3, 2)))
     parts = pl.cdiv(shape.m, shape.some(COLUMNS))
     call = _call(_input_gradient, shape, parts, interpret, ((x.size,), dtype))
@@ -410,7 +411,7 @@ def fused(
     Args:
         kernel: [row, column, in, out].
         bias: [out].
-        x: activations as precise as the kernel; or images as uint8, divided by 255 here.
+        x: activations in the dtype of the kernel, or uint8 images, which are divided by 255 here.
         compute: the precision of products, see :mod:`tacthmc.paper.networks.products`.
         interpret: run without a GPU, slowly.
 

@@ -1,4 +1,4 @@
-"""Log likelihood and log prior of a network's parameters, for :func:`tacthmc.posterior`."""
+"""The log likelihood and log prior of network parameters, for :func:`tacthmc.posterior`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
-from tacthmc import _checks as checks
-from tacthmc._typing import Number, Scalar
+from tacthmc.paper import checks
 from tacthmc.paper.networks.model import Model
+from tacthmc.paper.types import Number, Scalar
 
 
 class Categorical(eqx.Module):
@@ -31,17 +31,17 @@ class Categorical(eqx.Module):
         if not jnp.issubdtype(labels.dtype, jnp.integer):
             raise TypeError(f"labels must be integers; got dtype {labels.dtype}")
         values = jax.nn.log_softmax(self.model.logits(params, images), axis=-1)
-        # A comparison and not a gather, whose gradient would be a scatter.
+        # A comparison instead of a gather, whose gradient would be a scatter.
         classes = jnp.arange(self.model.classes, dtype=jnp.int32)
-        wanted = labels.astype(jnp.int32)[:, None] == classes[None, :]
-        return jnp.sum(jnp.where(wanted, values, jnp.zeros_like(values)), axis=-1)
+        selected = labels.astype(jnp.int32)[:, None] == classes[None, :]
+        return jnp.sum(jnp.where(selected, values, jnp.zeros_like(values)), axis=-1)
 
 
 def categorical(model: Model) -> Categorical:
     """The log likelihood of a classifier, for ``tacthmc.posterior(…, batched=True)``.
 
-    The data are (images, labels), labels integers from 0; a label outside the classes has log
-    likelihood 0, whatever the parameters.
+    The data are (images, labels) with integer labels from 0. A label outside the classes has the
+    log likelihood 0 for all parameters.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> from tacthmc.paper.networks import mlp
@@ -63,7 +63,7 @@ class GaussianPrior(eqx.Module):
     precision: Array
 
     def __call__(self, params: Any) -> Scalar:
-        """The log density up to its constant."""
+        """The log density, up to a constant."""
         leaves = jax.tree.leaves(params)
         squares = sum(jnp.sum(leaf * leaf) for leaf in leaves)
         return jnp.asarray(-0.5 * self.precision.astype(leaves[0].dtype) * squares)
@@ -74,10 +74,10 @@ def gaussian_prior(
 ) -> GaussianPrior:
     """Independent N(0, scale²) for every parameter: log p(θ) = −½ τ Σ θ², τ = 1/scale².
 
-    The normalizing constant is left out.
+    The normalizing constant is left out. Give either argument.
 
     Args:
-        scale: the standard deviation; or give
+        scale: the standard deviation.
         precision: τ, the weight decay of an optimizer.
 
     >>> import jax.numpy as jnp

@@ -8,18 +8,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
-from tacthmc import _checks as checks
-from tacthmc.paper.networks import recurrence, written_out
-from tacthmc.paper.networks.accelerator import has_room_for_a_network
+from tacthmc.paper import checks
+from tacthmc.paper.networks import lstm_scan, lstm_unrolled
+from tacthmc.paper.networks.accelerator import has_room_for_weights
 from tacthmc.paper.networks.dense import dense
 from tacthmc.paper.networks.model import Leaf, Model, as_floats
 from tacthmc.paper.networks.products import Compute, check_compute
 
-Recurrence: TypeAlias = Literal["loop", "written out", "one kernel"]
+Recurrence: TypeAlias = Literal["scan", "unrolled", "pallas"]
 
 
 class LSTM(Model):
-    """An LSTM over the rows, two dense layers on its last state."""
+    """An LSTM over the rows, and two dense layers on its last state."""
 
     classes: int = eqx.field(static=True)
     compute: Compute = eqx.field(static=True)
@@ -27,17 +27,15 @@ class LSTM(Model):
 
     @property
     def name(self) -> str:
-        """lstm."""
         return "lstm"
 
     @property
     def image(self) -> tuple[int, ...]:
-        """Rows of a digit."""
         return (28, 28)
 
     @property
     def leaves(self) -> dict[str, Leaf]:
-        """LSTM weights [in, (i, f, g, o)], dense weights [out, in]."""
+        """LSTM weights [in, (i, f, g, o)] and dense weights [out, in]."""
         return {
             "lstm.input": Leaf((28, 512), 128),
             "lstm.recurrent": Leaf((128, 512), 128),
@@ -51,7 +49,6 @@ class LSTM(Model):
     def scores(
         self, params: Mapping[str, Array], images: Num[Array, "n 28 28"]
     ) -> Float[Array, "classes n"]:
-        """The logits."""
         x = as_floats(jnp.transpose(images, (2, 1, 0)), params["lstm.input"])
         weights = params["lstm.input"], params["lstm.recurrent"], params["lstm.bias"]
         last = jax.nn.relu(self._last_state(x, *weights))
@@ -64,34 +61,35 @@ class LSTM(Model):
         form, backend = self.recurrence, jax.default_backend()
         if form is None:
             single = all(weights.dtype == jnp.float32 for weights in (w_x, w_h, bias))
-            whole = self.compute == "bfloat16" and single and has_room_for_a_network()
-            form = "one kernel" if whole else "loop" if backend == "cpu" else "written out"
-        if form == "one kernel":
-            # Imported where it is wanted: Pallas takes a while.
-            from tacthmc.paper.networks import persistent
+            fits = self.compute == "bfloat16" and single and has_room_for_weights()
+            form = "pallas" if fits else "scan" if backend == "cpu" else "unrolled"
+        if form == "pallas":
+            # Imported only if needed, because importing Pallas is slow.
+            from tacthmc.paper.networks import lstm_pallas
 
-            return persistent.last_state(x, w_x, w_h, bias, interpret=backend == "cpu")
-        run = recurrence.last_state if form == "loop" else written_out.last_state
+            return lstm_pallas.last_state(x, w_x, w_h, bias, interpret=backend == "cpu")
+        run = lstm_scan.last_state if form == "scan" else lstm_unrolled.last_state
         return run(x, w_x, w_h, bias, self.compute)
 
 
 def lstm(
     classes: int = 10, *, compute: Compute = "float32", recurrence: Recurrence | None = None
 ) -> LSTM:
-    """A network for 28×28 images, read a row at a time; 89,290 parameters.
+    """A network that reads 28×28 images row by row, with 89,290 parameters.
 
-    LSTM 28 → 128 with one bias per gate; the last hidden state, ReLU; dense 128 → 64, ReLU;
-    dense 64 → classes.
+    The layers are LSTM 28 → 128 with one bias per gate; ReLU of the last hidden state; dense
+    128 → 64, ReLU; dense 64 → classes.
 
     Args:
-        classes: how many classes.
+        classes: the number of classes.
         compute: the precision of products, see :mod:`tacthmc.paper.networks.products`.
-        recurrence: "loop" (:mod:`tacthmc.paper.networks.recurrence`), "written out"
-            (:mod:`tacthmc.paper.networks.written_out`) or "one kernel" (:mod:`tacthmc.paper.networks.persistent`,
-            for NVIDIA's GPUs and ``compute="bfloat16"``; on a CPU it is interpreted, which is slow,
-            for tests); the numbers are the same up to rounding at ``compute``. By default the
-            fastest: the loop on a CPU, on a GPU written out, or one kernel where it fits (NVIDIA's
-            Hopper, and Blackwell for data centers).
+        recurrence: "scan" (:mod:`tacthmc.paper.networks.lstm_scan`), "unrolled"
+            (:mod:`tacthmc.paper.networks.lstm_unrolled`) or "pallas"
+            (:mod:`tacthmc.paper.networks.lstm_pallas`, for NVIDIA GPUs and
+            ``compute="bfloat16"``; on a CPU it is interpreted, which is slow and for tests). The
+            numbers are equal up to rounding at ``compute``. The default is the fastest: "scan" on
+            a CPU, and on a GPU "pallas" if the weights fit (NVIDIA Hopper, and Blackwell for data
+            centers) or "unrolled".
 
     >>> import jax, jax.numpy as jnp
     >>> model = lstm()
@@ -105,7 +103,7 @@ def lstm(
     check_compute(compute)
     if recurrence not in (None, *get_args(Recurrence)):
         raise ValueError(f"recurrence must be one of {get_args(Recurrence)}; got {recurrence!r}")
-    if recurrence == "one kernel" and compute != "bfloat16":
-        # In more digits the weights do not fit on the chip beside the state.
-        raise ValueError(f'recurrence="one kernel" needs compute="bfloat16"; got {compute!r}')
+    if recurrence == "pallas" and compute != "bfloat16":
+        # In higher precision the weights and the state do not fit into shared memory.
+        raise ValueError(f'recurrence="pallas" needs compute="bfloat16"; got {compute!r}')
     return LSTM(classes=classes, compute=compute, recurrence=recurrence)

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Num
 
-from tacthmc import _checks as checks
+from tacthmc.paper import checks
 from tacthmc.paper.networks.dense import dense
 from tacthmc.paper.networks.model import Leaf, Model, as_floats
 from tacthmc.paper.networks.products import Compute, check_compute
@@ -22,12 +22,10 @@ class MLP(Model):
 
     @property
     def name(self) -> str:
-        """mlp."""
         return "mlp"
 
     @property
     def image(self) -> tuple[int, ...]:
-        """A vector."""
         return (self.inputs,)
 
     @property
@@ -43,13 +41,12 @@ class MLP(Model):
     def logits(
         self, params: Mapping[str, Array], images: Num[Array, "n ..."]
     ) -> Float[Array, "n classes"]:
-        """As every model's; images of more than one axis are flattened."""
+        """The scores of a batch. Images with more than one axis are flattened."""
         return super().logits(params, images.reshape(images.shape[0], -1))
 
     def scores(
         self, params: Mapping[str, Array], images: Num[Array, "n in"]
     ) -> Float[Array, "classes n"]:
-        """The logits."""
         x = as_floats(images, params["hidden.weight"])
         hidden = dense(params["hidden.weight"], params["hidden.bias"], x, self.compute, features=1)
         return dense(params["out.weight"], params["out.bias"], jax.nn.relu(hidden), self.compute)
@@ -61,9 +58,9 @@ def mlp(
     """A dense network: inputs → hidden, ReLU → classes.
 
     Args:
-        inputs: how many numbers an image has; images of any shape are flattened.
-        hidden: the hidden layer's width.
-        classes: how many classes.
+        inputs: the number of pixels of an image. Images of any shape are flattened.
+        hidden: the width of the hidden layer.
+        classes: the number of classes.
         compute: the precision of products, see :mod:`tacthmc.paper.networks.products`.
 
     >>> import jax, jax.numpy as jnp

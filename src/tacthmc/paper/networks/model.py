@@ -1,4 +1,4 @@
-"""What the networks have in common: parameters as a dict, images in, logits out."""
+"""The interface of the networks: parameters as a dict, images in, logits out."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from tacthmc._typing import PRNGKey
 from tacthmc.paper.networks.products import Compute
+from tacthmc.paper.types import PRNGKey
 
 
 class Leaf(NamedTuple):
-    """A parameter's shape, and the number of inputs that one output of its layer sums over."""
+    """The shape of a parameter, and the fan in of its layer."""
 
     shape: tuple[int, ...]
     fan_in: int
@@ -24,7 +24,7 @@ class Leaf(NamedTuple):
 class Model(eqx.Module):
     """A network: ``init(key)`` gives parameters, ``logits(params, images)`` the class scores.
 
-    Two models made with the same arguments are equal, so that JAX compiles once for both.
+    Two models with the same arguments are equal, so JAX compiles once for both.
 
     >>> from tacthmc.paper.networks import mlp
     >>> mlp() == mlp(), mlp().name, mlp().num_parameters
@@ -37,7 +37,7 @@ class Model(eqx.Module):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What to call it."""
+        """The name of the network."""
 
     @property
     @abstractmethod
@@ -53,16 +53,16 @@ class Model(eqx.Module):
     def scores(
         self, params: Mapping[str, Array], images: Num[Array, "n ..."]
     ) -> Float[Array, "classes n"]:
-        """The logits of images of the natural shape, of which uint8 are not scaled yet."""
+        """The logits of images in their natural shape; uint8 images are not scaled yet."""
 
     @property
     def num_parameters(self) -> int:
-        """How many numbers the parameters have."""
+        """The total number of values in the parameters."""
         return sum(int(np.prod(leaf.shape)) for leaf in self.leaves.values())
 
     def init(self, key: PRNGKey) -> dict[str, Array]:
-        """Parameters, uniform within ±1/√(fan in): weights and biases, as PyTorch's defaults."""
-        # One draw for all: a draw for each leaf takes several times as long to compile.
+        """Weights and biases, uniform within ±1/√(fan in), as is the default of PyTorch."""
+        # One draw for all leaves, because a draw for each takes several times as long to compile.
         drawn = jax.random.uniform(key, (self.num_parameters,), minval=-1.0, maxval=1.0)
         params, start = {}, 0
         for name, leaf in self.leaves.items():
@@ -79,7 +79,7 @@ class Model(eqx.Module):
         Args:
             params: as :meth:`init` gives them.
             images: n images, each in its natural shape or flat: uint8 of 0 to 255 (divided by
-                255 here, so that data sets may stay small) or floats, taken as they are.
+                255 here, so that data sets stay small), or floats, which are not scaled.
         """
         self._check_params(params)
         size = int(np.prod(self.image))
@@ -111,7 +111,7 @@ class Model(eqx.Module):
 
 
 def as_floats(images: Num[Array, "..."], like: Array) -> Float[Array, "..."]:
-    """Images as numbers of the parameters' precision; uint8 are divided by 255.
+    """Images in the dtype of the parameters; uint8 images are divided by 255.
 
     >>> import jax.numpy as jnp
     >>> as_floats(jnp.array([0, 255], jnp.uint8), jnp.zeros(())).tolist()

@@ -1,4 +1,4 @@
-"""Bias, ReLU and 2×2 max-pooling in one, of values that lie window by window."""
+"""Bias, ReLU and 2×2 max-pooling in one operation, for values ordered by pooling window."""
 
 from typing import Any
 
@@ -15,9 +15,9 @@ def _pool(z: Float[Array, "4 c m"], bias: Float[Array, " c"]) -> tuple[Array, Ar
 def pool(z: Float[Array, "4 c m"], bias: Float[Array, " c"]) -> Float[Array, "c m"]:
     """max_k relu(z_k + b) = relu(max_k z_k + b) over the four places of each window.
 
-    The gradient goes to the first place that has the maximum, and nowhere where the ReLU is
-    shut. (Written out, because XLA's select-and-scatter, and on a CPU its reductions over a
-    leading axis too, take several times as long as these comparisons.)
+    The gradient goes to the first place with the maximum, and is zero where the ReLU is. (XLA's
+    select-and-scatter, and its reductions over a leading axis on a CPU, take several times as long
+    as these comparisons.)
 
     >>> import jax, jax.numpy as jnp
     >>> z = jnp.array([1.0, 3.0, 3.0, 2.0]).reshape(4, 1, 1)
@@ -42,8 +42,8 @@ def _forward(z: Array, bias: Array) -> tuple[Array, tuple[Array, Array, Array]]:
 def _backward(kept: tuple[Array, Array, Array], seed: Array) -> tuple[Array, Array]:
     z, most, out = kept
     seed = jnp.where(out > 0, seed, jnp.zeros_like(seed))
-    # Choices between numbers, one place after the other: with truth values, or an array of all
-    # four places, XLA's loops on a CPU have no vectors.
+    # One place after the other, with numbers instead of booleans. Otherwise XLA does not vectorize
+    # the loops on a CPU.
     parts, before, zero = [], None, jnp.zeros_like(seed)
     for place in z:
         here = jnp.where(place >= most, seed, zero)

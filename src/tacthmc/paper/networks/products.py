@@ -1,13 +1,13 @@
-"""The one place where matrices are multiplied, and with which precision.
+"""All matrix products of the networks, and their precision.
 
-Parameters, activations and sums are always as precise as the parameters (float32); ``compute``
-says what the factors are rounded to before they are multiplied, forward and backward alike:
+Parameters, activations and sums always have the precision of the parameters (float32). ``compute``
+sets the precision to which factors are rounded before they are multiplied, forward and backward:
 
 ========== =======================================================================
-float32    nothing is rounded (the default)
-tf32       10 bits of mantissa where the hardware has them (NVIDIA's tensor cores);
-           elsewhere as float32
-bfloat16   8 bits of mantissa, sums in float32
+float32    no rounding (the default)
+tf32       10 bits of mantissa on hardware with TF32 (NVIDIA tensor cores); float32
+           elsewhere
+bfloat16   8 bits of mantissa, with sums in float32
 ========== =======================================================================
 """
 
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from tacthmc.compiler._materialize import computed_once
+from tacthmc.compiler import computed_once
 from tacthmc.paper.networks.accelerator import on_cpu
 
 Compute: TypeAlias = Literal["float32", "tf32", "bfloat16"]
@@ -28,15 +28,15 @@ Axes: TypeAlias = tuple[int, int]
 
 
 def check_compute(compute: str) -> None:
-    """Refuse an unknown precision."""
+    """Require a known precision."""
     if compute not in get_args(Compute):
         raise ValueError(f"compute must be one of {get_args(Compute)}; got {compute!r}")
 
 
 def precision(compute: str) -> jax.lax.Precision:
-    """What XLA may do to float32 factors."""
-    # DEFAULT lets XLA take TF32 on NVIDIA's GPUs, and means float32 on a CPU, which refuses
-    # the algorithm when it is asked for by name.
+    """The precision that XLA may use for float32 factors."""
+    # DEFAULT allows TF32 on NVIDIA GPUs, and means float32 on a CPU, where requesting TF32 by name
+    # is an error.
     return jax.lax.Precision.DEFAULT if compute == "tf32" else jax.lax.Precision.HIGHEST
 
 
@@ -58,10 +58,10 @@ def _multiply(
 def product(
     left: Float[Array, "a b"], right: Float[Array, "c d"], over: Axes, compute: str
 ) -> Float[Array, "m n"]:
-    """Σ_k left·right with k the axes ``over``: the rows left come from ``left``.
+    """Σ_k left·right over the axes ``over``. The rows of the result are those of ``left``.
 
-    Derivatives are products of the same precision, and come out in the factors' own layout
-    (JAX's own rule would round the gradients of bfloat16 factors to bfloat16).
+    Derivatives are products with the same precision, in the layout of the factors. (JAX's own rule
+    would round the gradients of bfloat16 factors to bfloat16.)
 
     >>> import jax.numpy as jnp
     >>> left, right = jnp.array([[1.0, 2.0]]), jnp.array([[3.0, 4.0], [5.0, 6.0]])
@@ -95,10 +95,11 @@ def _backward(
         else _multiply(right, seed, (column, 1), compute)
     )
     if on_cpu():
-        # Fused into what devices add up, a weight's gradient is no product of its own.
+        # Otherwise XLA fuses the gradient of a weight into the sum over devices, and it is no
+        # longer a library product.
         to_left = computed_once(to_left)
         if over == (1, 0) and seed.shape[1] < left.shape[0]:
-            # XLA turns one of the two over, element by element: the smaller one, the result.
+            # XLA transposes one of the arrays element by element. This makes it the smallest one.
             return to_left, computed_once(_multiply(seed, left, (0, 0), compute)).T
     to_right = (
         _multiply(left, seed, (row, 0), compute)

@@ -1,17 +1,18 @@
-r"""3×3 convolutions with a quarter of the multiplications, in the order that 2×2 pooling wants.
+r"""3×3 convolutions with a quarter of the multiplications, in the order for 2×2 pooling.
 
-Winograd's F(2×2, 3×3) has the 2×2 outputs of a window from the 4×4 patch d around it as
+Winograd's F(2×2, 3×3) computes the 2×2 outputs of a window from the 4×4 patch d around it as
 
 .. math:: y = A^\top\big[(G\,g\,G^\top) \odot (B^\top d\,B)\big]A
 
-for one channel, with 16 multiplications where ``phases`` of :mod:`tacthmc.paper.networks.convolution` makes
-64. Over channels each of the 16 elements is a product of matrices of its own, [out, in] by [in, m].
-A, B and G hold 0, ±1 and ±½ only: values differ from the textbook's in their last digits.
+for one channel. That takes 16 multiplications, while ``phases`` of
+:mod:`tacthmc.paper.networks.convolution` takes 64. With several channels each of the 16 elements is
+a matrix product, [out, in] by [in, m]. A, B and G contain only 0, ±1 and ±½, so values differ from
+other methods only in their last digits.
 
-It suits a CPU, one core of which then spends most of its time outside of products; on two
-cores that share single products it gains little, since XLA does not share these well. Many small
-steps are written out (:func:`tacthmc.positions.computed_once`): fused into all that read them, they
-would be computed up to 16 times.
+It is for CPUs, where one core then spends most of its time outside of products. On two cores that
+share single products the gain is small, because XLA does not share these well. Many intermediate
+results are materialized (:func:`tacthmc.compiler.computed_once`). Otherwise XLA fuses them into
+their uses and computes them up to 16 times.
 
 Reference: A. Lavin, S. Gray. *Fast algorithms for convolutional neural networks.* CVPR 2016.
 """
@@ -25,18 +26,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from tacthmc.compiler._materialize import computed_once
+from tacthmc.compiler import computed_once
 from tacthmc.paper.networks.products import precision
 
 _G = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0.0, 0.0, 1.0]])
-FEWEST = 8
-"""Input channels from which it is faster than ``phases``: sums of fewer are hardly products."""
+MIN_CHANNELS = 8
+"""The number of input channels from which it is faster than ``phases``."""
 
 
 def winograd(
     kernel: Float[Array, "3 3 c o"], x: Float[Array, "c h w n"], compute: str = "float32"
 ) -> Float[Array, "4 o m"]:
-    """The convolution's values by pooling window, as ``convolve`` of another method has them.
+    """The values of the convolution, ordered by pooling window as in ``convolve``.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.arange(1.0, 5.0).reshape(1, 2, 2, 1)
@@ -66,12 +67,12 @@ def _inputs(d: Sequence[Array]) -> list[Array]:
 
 
 def _outputs(m: Sequence[Array]) -> list[Array]:
-    """Aᵀ of four rows: two."""
+    """Aᵀ of four rows, which gives two rows."""
     return [m[0] + m[1] + m[2], m[1] - m[2] - m[3]]
 
 
 def _to_outputs(y: Sequence[Array]) -> list[Array]:
-    """A of two rows: four."""
+    """A of two rows, which gives four rows."""
     return [y[0], y[0] + y[1], y[0] - y[1], -y[1]]
 
 
@@ -101,9 +102,9 @@ def _to_windows(seed: Float[Array, "4 o m"]) -> Float[Array, "16 o m"]:
 
 
 def _overlapped(v: Array) -> tuple[Array, Array]:
-    """B of four rows with what overlaps added up: the input's even and odd rows.
+    """B of four rows, with overlapping windows added: the even and odd rows of the input.
 
-    Windows are along the third axis of each row.
+    The third axis of each row is that of windows.
     """
 
     def shifted(row: Array, by: int) -> Array:
@@ -116,7 +117,7 @@ def _overlapped(v: Array) -> tuple[Array, Array]:
 
 
 def _to_input(seed: Float[Array, "16 c m"], height: int, width: int) -> Float[Array, "c h w n"]:
-    """B·s·Bᵀ of every window, overlapping patches added up."""
+    """B·s·Bᵀ of every window, with overlapping patches added."""
     c = seed.shape[1]
     square = seed.reshape(4, 4, c, height // 2, width // 2, -1)
     rows = [computed_once(row) for row in _overlapped(square)]
@@ -125,7 +126,7 @@ def _to_input(seed: Float[Array, "16 c m"], height: int, width: int) -> Float[Ar
 
 
 def _times(left: Array, right: Array, over: tuple[int, int], compute: str) -> Array:
-    """16 products, summed over these axes."""
+    """16 matrix products, summed over these axes."""
     numbers = (((over[0],), (over[1],)), ((0,), (0,)))
     return jax.lax.dot_general(left, right, numbers, precision=precision(compute))
 
@@ -137,7 +138,7 @@ def _winograd(kernel: Array, x: Array, compute: str) -> Any:
 
 def _forward(kernel: Array, x: Array, compute: str) -> tuple[Array, tuple[Array, Array, Array]]:
     kernels, patches = _kernels(kernel), _patches(x)
-    # Of x only the shape is needed; an empty view of it carries that through vmap.
+    # Only the shape of x is needed, and an empty view of x carries it through vmap.
     kept = kernels, patches, x[:, :, :, :0]
     return _windows(_times(kernels, patches, (2, 1), compute)), kept
 
@@ -146,7 +147,7 @@ def _backward(compute: str, kept: tuple[Array, Array, Array], seed: Array) -> tu
     kernels, patches, like = kept
     seeds = _to_windows(seed)
     to_kernel = _to_kernel(_times(seeds, patches, (2, 2), compute))
-    # Turned over first, which is 16 times 256 numbers: XLA's product over a first axis is slower.
+    # Transposing 16 times 256 numbers first is faster than a product over the leading axis.
     turned = computed_once(jnp.swapaxes(kernels, 1, 2))
     to_patches = _times(turned, seeds, (2, 1), compute)
     return to_kernel, _to_input(to_patches, *like.shape[1:3])

@@ -1,21 +1,53 @@
-"""Each chain's predictions averaged over its draws, as they come, all on the device.
+"""Each chain's predictions averaged over its draws as they come, all on the device.
 
-The chains' latest draws are evaluated together and added to sums that stay on the device: what
-:class:`tacthmc.predict.Predictive` does on the host for one chain after the other would take
+The chains' latest draws are evaluated together and added to sums that stay on the device. A
+:class:`tacthmc.predict.Predictive` adds on the host, one chain after the other, which would take
 longer than an epoch's steps. Sums of a few thousand probabilities are right to 1e-4 in float32.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Num
+from jaxtyping import Array, Bool, Float
 
-from tacthmc.predict._prediction import Prediction
-from tacthmc.predict._softmax import draws_together, each_draws, inputs_together
+from tacthmc.predict import Prediction
+
+
+class LatestDraws(NamedTuple):
+    """The latest draw of each chain in an epoch."""
+
+    positions: Any
+    """With a leading axis of chains."""
+    there: Bool[Array, " chains"]
+    """Whether the chain has a draw in this epoch; without one its position means nothing."""
+
+    @classmethod
+    def none(cls, positions: Any) -> "LatestDraws":
+        """No draw of any chain; ``positions`` has the shapes."""
+        return cls(positions, jnp.zeros(len(jax.tree.leaves(positions)[0]), bool))
+
+
+@eqx.filter_jit
+def latest_draws(before: LatestDraws, kept: Any, keep: Bool[Array, "chains rows"]) -> LatestDraws:
+    """The latest draws after a chunk, whose draws are packed without gaps.
+
+    Args:
+        before: the latest draws before the chunk.
+        kept: the chunk's draws, (chain, draw, …).
+        keep: which of the chunk's rows have a draw.
+    """
+    used = jnp.sum(keep, axis=1, dtype=jnp.int32)
+    place = jnp.maximum(used - 1, 0)
+
+    def latest(old: Array, new: Array) -> Array:
+        last = jax.vmap(lambda x, k: x[k])(new, place)
+        return jnp.where(jnp.expand_dims(used > 0, tuple(range(1, last.ndim))), last, old)
+
+    positions = jax.tree.map(latest, before.positions, kept)
+    return LatestDraws(positions, before.there | (used > 0))
 
 
 class Averages(NamedTuple):
@@ -27,13 +59,13 @@ class Averages(NamedTuple):
 
     @classmethod
     def none(cls, chains: int, images: int, classes: int) -> "Averages":
-        """Over no draw."""
+        """The sums over no draws."""
         return cls(
             jnp.zeros((chains, images, classes)), jnp.zeros((chains, images)), jnp.zeros(chains)
         )
 
     def prediction(self, chain: int) -> Prediction | None:
-        """A chain's, if it had a draw."""
+        """A chain's average prediction; None for a chain without draws."""
         count = float(self.draws[chain])
         if not count:
             return None
@@ -44,28 +76,13 @@ class Averages(NamedTuple):
 
 
 @eqx.filter_jit
-def last_kept(kept: Any, keep: Bool[Array, "chains rows"]) -> tuple[Any, Bool[Array, " chains"]]:
-    """The latest of each chain's draws of a chunk, and whether there is one."""
-    used = jnp.sum(keep, axis=1, dtype=jnp.int32)
-    place = jnp.maximum(used - 1, 0)
-    return jax.tree.map(lambda x: jax.vmap(lambda f, k: f[k])(x, place), kept), used > 0
-
-
-def predicted(
-    logits: Callable[..., Any], draws: Any, images: Num[Array, "n ..."]
-) -> tuple[Float[Array, "chains n classes"], Float[Array, "chains n"]]:
-    """Each chain's probabilities and entropies under one draw."""
-    return each_draws(logits, draws, images, inputs_together(None), draws_together(None))
-
-
-@eqx.filter_jit
 def added(
     averages: Averages,
     probabilities: Float[Array, "chains n classes"],
     entropies: Float[Array, "chains n"],
     there: Bool[Array, " chains"],
 ) -> Averages:
-    """With one more draw of those chains that have one."""
+    """The sums with one more draw of those chains that have one."""
 
     def plus(total: Array, value: Array) -> Array:
         counts = jnp.expand_dims(there, tuple(range(1, value.ndim)))
@@ -82,7 +99,7 @@ def added(
 def quick_scores(
     sums: Float[Array, "chains n classes"], counts: Float[Array, " chains"], labels: Array
 ) -> tuple[Float[Array, " chains"], Float[Array, " chains"]]:
-    """Accuracy and log-loss of each chain, NaN where there is nothing to judge."""
+    """Accuracy and log-loss of each chain; NaN where ``counts`` is 0."""
     right = jnp.argmax(sums, axis=2) == labels.astype(jnp.int32)[None, :]
     places = jnp.broadcast_to(labels.astype(jnp.int32)[None, :, None], (*sums.shape[:2], 1))
     own = jnp.take_along_axis(sums, places, axis=2)[:, :, 0] / counts[:, None]

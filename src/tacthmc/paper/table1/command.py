@@ -1,21 +1,20 @@
-"""``tacthmc reproduce table1``: its options; what it does loads much more."""
+"""The options of ``tacthmc reproduce table1``; the modules that do the work load when it runs."""
 
-import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-WORDS = ["reproduce", "table1"]
-NAME = " ".join(WORDS)
+from tacthmc.paper.table1.options import WORDS as WORDS
+from tacthmc.paper.table1.options import Options
+from tacthmc.paper.table1.options import spread as spread
 
-_MANY = ("--task", "--noise", "--method", "--seeds", "--setting", "--merge")
-"""Options that take as many values as follow them."""
+NAME = " ".join(WORDS)
 
 
 class TableName(StrEnum):
-    """Whose settings."""
+    """The paper's settings, or every method tuned alike."""
 
     A = "A"
     B = "B"
@@ -68,52 +67,12 @@ EXAMPLES = "**Examples**\n\n" + "\n\n".join(
 )
 
 
-def spread(words: list[str]) -> list[str]:
-    """Options with many values as the same option many times.
-
-    >>> spread(["--noise", "0", "0.2", "--quick"])
-    ['--noise', '0', '--noise', '0.2', '--quick']
-    """
-    made: list[str] = []
-    option, first = None, False
-    for word in words:
-        if word.startswith("--"):
-            option, first = (word, True) if word in _MANY else (None, False)
-            made.append(word)
-            continue
-        if option is not None and not first:
-            made.append(option)
-        made.append(word)
-        first = False
-    return made
-
-
-def settings(words: list[str]) -> dict[str, tuple[float, ...]]:
-    """Numbers to try, by name.
-
-    >>> settings(["learning_rate=3e-4,1e-3"])
-    {'learning_rate': (0.0003, 0.001)}
-    >>> settings(["learning_rate"])
-    Traceback (most recent call last):
-    ...
-    ValueError: --setting must be NAME=NUMBER[,NUMBER]...; got 'learning_rate'
-    """
-    found: dict[str, tuple[float, ...]] = {}
-    for word in words:
-        name, _, values = word.partition("=")
-        try:
-            found[name] = tuple(float(value) for value in values.split(","))
-        except ValueError:
-            raise ValueError(f"--setting must be NAME=NUMBER[,NUMBER]...; got {word!r}") from None
-    return found
-
-
 def table1(
     table: Annotated[
         TableName,
         typer.Option(
             help="A: the paper's settings. B: every method tuned by the same search on validation"
-            " images, then 3 seeds, one chain and 4; docs/table-b.md is its protocol."
+            " images, then 3 seeds, one chain and 4; research/table-b.md is its protocol."
         ),
     ] = TableName.A,
     task: Annotated[
@@ -121,7 +80,7 @@ def table1(
     ] = None,
     noise: Annotated[
         list[float] | None,
-        typer.Option(help="Shares of wrong labels; 0 0.2 0.3.", show_default=False),
+        typer.Option(help="Shares of wrong labels; 0 0.2 0.3 by default.", show_default=False),
     ] = None,
     method: Annotated[
         list[MethodName] | None, typer.Option(help="Methods; all by default.", show_default=False)
@@ -130,26 +89,26 @@ def table1(
         ConfigName | None,
         typer.Option(
             help="paper: Algorithm 1 to the letter. splitting: its numbers, our integrator and"
-            " bias. adapted (default): that with thermostats of relative inertia. authors: as their"
-            " code. tuned: as in Table B.",
+            " bias. adapted (default): the same with thermostats of relative inertia. authors: as"
+            " in their code. tuned: as in Table B.",
             show_default=False,
         ),
     ] = None,
     epochs: Annotated[
         int | None,
         typer.Option(
-            help="1000 by default, as in the paper; with --quick 3. Of Table B 300; 4.", min=1
+            help="1000 by default, as in the paper; with --quick 3. For Table B 300, or 4.", min=1
         ),
     ] = None,
     seeds: Annotated[
         list[int] | None,
-        typer.Option(help="Seeds; 0 by default, of Table B 0 1 2.", show_default=False, min=0),
+        typer.Option(help="Seeds; 0 by default, for Table B 0 1 2.", show_default=False, min=0),
     ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME=NUMBER[,NUMBER]... of the one --method's sampler, each in chains of its"
-            " own; learning_rate is per datum.",
+            help="NAME=NUMBER[,NUMBER]... for the sampler of the one --method, each value in chains"
+            " of its own; learning_rate is per datum.",
             show_default=False,
         ),
     ] = None,
@@ -164,10 +123,13 @@ def table1(
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(help="Stop after so many, all saved; the same command goes on.", min=0),
+        typer.Option(
+            help="Stop after these minutes, with everything saved; the same command goes on.", min=0
+        ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Where data sets lie; TACTHMC_DATA, else the user's cache.")
+        Path | None,
+        typer.Option(help="Folder of the data sets; TACTHMC_DATA, else the user's cache."),
     ] = None,
     validation: Annotated[
         bool,
@@ -193,139 +155,44 @@ def table1(
     """The paper's Table 1: all noise levels and seeds of a method as chains of one program.
 
     Writes results.json, the table as Markdown and LaTeX beside the paper's numbers, learning
-    curves and reliability diagrams. What is finished is not run again.
+    curves and reliability diagrams. Finished cells are not run again.
     """
-    from tacthmc.store._errors import StoreError
+    _run(
+        Options(
+            table=table.value,
+            tasks=[name.value for name in task or ()],
+            noises=noise or (),
+            methods=[name.value for name in method or ()],
+            config=config and config.value,
+            epochs=epochs,
+            seeds=seeds or (),
+            setting=setting or (),
+            draw_every=draw_every,
+            out=out,
+            minutes=minutes,
+            data=data,
+            validation=validation,
+            compute=compute.value,
+            quick=quick,
+            merge=merge or (),
+        )
+    )
 
-    named = "table1" if table == TableName.A else "table-b"
-    folder = out or Path("results") / (f"{named}-quick" if quick else named)
-    tasks = [name.value for name in task or ()]
-    methods = [name.value for name in method or ()]
+
+def _run(options: Options) -> None:
+    """Do it, and print the tables and the files; an error is one line."""
+    from tacthmc.paper.table1.subcommands import run
+    from tacthmc.store import StoreError
+
     try:
-        if merge:
-            from tacthmc.paper.table1.merge import merge as merged
-
-            finished, written = True, merged(merge, folder)
-        elif table == TableName.B:
-            fixed = {
-                "--config": config,
-                "--setting": setting,
-                "--validation": validation,
-                "--draw-every": draw_every != 1,
-            }
-            given = [option for option, value in fixed.items() if value]
-            if given:
-                raise ValueError(f"Table B's protocol fixes what {', '.join(given)} would change")
-            options = {
-                "compute": compute.value,
-                **({"epochs": epochs} if epochs else {}),
-                **({"seeds": tuple(seeds)} if seeds else {}),
-                **({"noises": tuple(noise)} if noise else {}),
-            }
-            finished, written = _table_b(tasks, methods, options, folder, minutes, data, quick)
-        else:
-            asked = {
-                "tasks": tasks,
-                "noises": noise or None,
-                "methods": methods,
-                "config": (config or ConfigName.adapted).value,
-                "epochs": epochs,
-                "seeds": seeds or None,
-                "compute": compute.value,
-                "setting": setting or [],
-                "draw_every": draw_every,
-            }
-            finished, written = _table_a(asked, folder, minutes, data, quick, validation)
+        written = run(options, typer.echo)
     except (StoreError, ValueError, TypeError, OSError, ImportError) as error:
         typer.echo(f"tacthmc: {error}", err=True)
         raise typer.Exit(1) from error
-    for path in written:
+    for path in written.paths:
         if path.suffix == ".md":
             typer.echo(path.read_text(encoding="utf-8"))
-    for path in written:
+    for path in written.paths:
         typer.echo(str(path))
-    if not finished:
+    if not written.finished:
         typer.echo("unfinished; the same command goes on")
-
-
-def _table_a(
-    asked: dict[str, Any],
-    folder: Path,
-    minutes: float | None,
-    data: Path | None,
-    quick: bool,
-    validation: bool,
-) -> tuple[bool, list[Path]]:
-    from functools import cache
-
-    from tacthmc.paper.table1.group import groups
-    from tacthmc.paper.table1.images import images
-    from tacthmc.paper.table1.paper import NOISES
-    from tacthmc.paper.table1.reproduce import reproduce, write_tables
-
-    words = {
-        "--task": asked["tasks"],
-        "--noise": [f"{share:g}" for share in asked["noises"] or ()],
-        "--method": asked["methods"],
-        "--config": [asked["config"]],
-        "--epochs": [] if asked["epochs"] is None else [str(asked["epochs"])],
-        "--seeds": [str(seed) for seed in asked["seeds"] or ()],
-        "--setting": asked["setting"],
-        "--draw-every": [] if asked["draw_every"] == 1 else [str(asked["draw_every"])],
-        "--compute": [asked["compute"]],
-    }
-    flags = {"--validation": validation, "--quick": quick}
-    command = _command(words, [flag for flag, given in flags.items() if given])
-    found = groups(
-        tasks=asked["tasks"],
-        noises=asked["noises"] or ((0.0, 0.2) if quick else NOISES),
-        methods=asked["methods"],
-        config=asked["config"],
-        epochs=asked["epochs"] or (3 if quick else None),
-        seeds=asked["seeds"] or [0],
-        compute=asked["compute"],
-        settings=settings(asked["setting"]),
-        draw_every=asked["draw_every"],
-    )
-    of = cache(lambda name: images(name, data, quick, validation))
-    finished = reproduce(found, of, folder, minutes=minutes, command=command, say=typer.echo)
-    return finished, write_tables(folder)
-
-
-def _table_b(
-    tasks: list[str],
-    methods: list[str],
-    options: dict[str, Any],
-    folder: Path,
-    minutes: float | None,
-    data: Path | None,
-    quick: bool,
-) -> tuple[bool, list[Path]]:
-    from functools import cache
-
-    from tacthmc.paper.table1.images import images
-    from tacthmc.paper.table1.protocol import Protocol
-    from tacthmc.paper.table1.table_b import command_b, reproduce_b
-    from tacthmc.paper.table1.tables_b import write_table_b
-
-    protocol = Protocol.quick(**options) if quick else Protocol.of(**options)
-    finished = reproduce_b(
-        # A look is no result: it never sees a test image.
-        cache(lambda name, validation: images(name, data, quick, validation or quick)),
-        folder,
-        tasks=tasks,
-        methods=methods,
-        protocol=protocol,
-        minutes=minutes,
-        command=command_b(tasks, methods, protocol, quick),
-        say=typer.echo,
-    )
-    return finished, write_table_b(folder)
-
-
-def _command(words: dict[str, list[str]], flags: list[str]) -> str:
-    """What makes the same numbers: without where and in how many slices."""
-    parts = ["tacthmc", *WORDS]
-    for option, values in words.items():
-        parts += [option, *values] if values else []
-    return shlex.join([*parts, *flags])

@@ -1,4 +1,4 @@
-"""What is asked for: cells of the table, in groups that are chains of one program."""
+"""Cells of the table, in groups whose cells are chains of one program."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
 
-from tacthmc import _checks as checks
+from tacthmc.paper import checks
 from tacthmc.paper.data.image_set import ImageSet
 from tacthmc.paper.table1.configs import CONFIGS, Config
 from tacthmc.paper.table1.paper import NOISES
@@ -20,14 +20,14 @@ class Cell(NamedTuple):
     noise: float
     seed: int
     settings: tuple[tuple[str, float], ...] = ()
-    """Of the sampler, instead of the configuration's."""
+    """Settings of the sampler that replace the configuration's."""
     chain: int = 0
-    """Of several with the same seed, whose predictions are averaged."""
+    """The number of the chain among several with the same seed, whose predictions are averaged."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of Table B: cells that are no product, and chains that go on from other ones."""
+    """A part of Table B: its own list of cells, and chains that go on from another group's."""
 
     name: str
     """"search" or "final"."""
@@ -37,11 +37,11 @@ class Stage:
     held: int
     """Epochs for which ξ does not move."""
     rung: int = 0
-    """Of a search, the first being 1."""
+    """The rung of a search; the first is 1."""
     former: "Group | None" = None
-    """Whose chains these were."""
+    """The group whose chains these were before."""
     chains: int = 1
-    """With the same seed, whose predictions are averaged."""
+    """How many chains have the same seed; their predictions are averaged."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,15 @@ class Group:
     epochs: int
     compute: str = "float32"
     settings: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Values to try of the sampler's numbers, each with each."""
+    """Values of the sampler's settings, each of which is tried with each."""
     draw_every: int = 1
     """Epochs from one draw that counts to the next."""
     stage: Stage | None = None
-    """Of Table B; its cells are those, and not each noise level with each seed and setting."""
+    """The part of Table B, whose cells then replace each noise level with each seed and setting."""
 
     @property
     def cells(self) -> list[Cell]:
-        """Chain by chain."""
+        """The cell of each chain."""
         if self.stage is not None:
             return list(self.stage.cells)
         names = sorted(self.settings)
@@ -79,7 +79,7 @@ class Group:
 
     @property
     def members(self) -> list[list[int]]:
-        """The chains, by number, whose predictions are averaged: those that differ in nothing else.
+        """The numbers of chains whose predictions are averaged: they differ in nothing else.
 
         >>> cells = (Cell(0.0, 0), Cell(0.0, 1), Cell(0.0, 0, chain=1), Cell(0.0, 1, chain=1))
         >>> stage = Stage("final", cells, burn_in=1, held=1, chains=2)
@@ -93,7 +93,7 @@ class Group:
 
     @property
     def configured(self) -> Config:
-        """The configuration that goes by that name."""
+        """The configuration that has the group's name for it."""
         return CONFIGS[self.config]
 
     @property
@@ -110,11 +110,11 @@ class Group:
 
     @property
     def table(self) -> str:
-        """Whose cells these are."""
+        """The table that has these cells."""
         return "A" if self.stage is None else "B"
 
     def identity(self, data: ImageSet) -> dict[str, Any]:
-        """All that numbers depend on, but for versions and the device."""
+        """Everything that the numbers depend on, except versions and the device."""
         common = {
             "task": self.task,
             "method": self.method,
@@ -143,7 +143,7 @@ class Group:
         return common | {"stage": stage}
 
     def name(self, data: ImageSet) -> str:
-        """A file name that differs where the identity does.
+        """A file name that is another one for another identity.
 
         >>> import numpy as np
         >>> images, labels = np.zeros((4, 28, 28), np.uint8), np.zeros(4, np.uint8)
@@ -157,7 +157,7 @@ class Group:
 
 
 def burn_in(config: Config, epochs: int) -> int:
-    """The configuration's share of so many epochs, but never all of them.
+    """Epochs whose draws do not count: the configuration's share, but never all of them.
 
     >>> burn_in(CONFIGS["adapted"], 1000), burn_in(CONFIGS["adapted"], 1)
     (300, 0)
@@ -177,40 +177,60 @@ def groups(
     settings: Mapping[str, Sequence[float | int]] | None = None,
     draw_every: int = 1,
 ) -> list[Group]:
-    """The groups that the words of a command stand for; all tasks and methods if none is named.
+    """A group for each task and method; all tasks and methods if none is named.
 
     >>> found = groups(tasks=["cnn"], methods=["tact", "adam"], seeds=[0, 1, 2])
     >>> [(g.task, g.method, len(g.cells), g.epochs) for g in found]
     [('cnn', 'adam', 9, 1000), ('cnn', 'tact', 9, 1000)]
     """
-    if config not in CONFIGS:
-        raise ValueError(f"config must be one of {', '.join(CONFIGS)}; got {config!r}")
-    for noise in noises:
-        if not 0 <= noise <= 1:
-            raise ValueError(f"noise is a share of the labels, 0 to 1; got {noise}")
+    _check_names({"task": (tasks, TASKS), "method": (methods, METHODS)}, config)
+    _check_numbers(noises, seeds, draw_every, epochs)
     if settings and len(methods) != 1:
         raise ValueError("settings are those of one method: name it with --method")
+    chosen = CONFIGS[config]
+    given = {name: tuple(map(float, values)) for name, values in (settings or {}).items()}
+
+    def group(task: str, method: str) -> Group:
+        usual = chosen.tact_epochs if method == "tact" else chosen.epochs
+        shares = tuple(float(noise) for noise in noises)
+        length = usual if epochs is None else epochs
+        return Group(task, method, config, shares, tuple(seeds), length, compute, given, draw_every)
+
+    names = product(_named(tasks, TASKS), _named(methods, METHODS))
+    return [group(task, method) for task, method in names]
+
+
+def _named(names: Sequence[str], known: Mapping[str, Any]) -> list[str]:
+    """The names in the table's order; all of them if none is given."""
+    return [name for name in known if name in names or not names]
+
+
+def _check_names(given: Mapping[str, tuple[Sequence[str], Any]], config: str) -> None:
+    checks.one_of("config", config, CONFIGS)
+    for what, (names, known) in given.items():
+        for name in names:
+            checks.one_of(what, name, known)
+
+
+def _check_numbers(
+    noises: Sequence[float | int], seeds: Sequence[int], draw_every: int, epochs: int | None
+) -> None:
+    check_shares(noises)
     for name, found in (("noise", noises), ("seeds", seeds)):
-        if not found or len(set(found)) < len(found):
-            raise ValueError(f"{name} must be different numbers, at least one; got {list(found)}")
+        check_different(name, found)
     checks.whole("draw_every", draw_every, 1)
     if epochs is not None:
         checks.whole("epochs", epochs, 1)
-    chosen = CONFIGS[config]
-    return [
-        Group(
-            task,
-            method,
-            config,
-            tuple(float(noise) for noise in noises),
-            tuple(seeds),
-            epochs or (chosen.tact_epochs if method == "tact" else chosen.epochs),
-            compute,
-            {name: tuple(map(float, values)) for name, values in (settings or {}).items()},
-            draw_every,
-        )
-        for task in TASKS
-        if task in tasks or not tasks
-        for method in METHODS
-        if method in methods or not methods
-    ]
+
+
+def check_shares(noises: Sequence[float | int]) -> None:
+    """Refuse noise levels that are no share of the labels."""
+    for noise in noises:
+        if not 0 <= noise <= 1:
+            raise ValueError(f"noise is a share of the labels, 0 to 1; got {noise}")
+
+
+def check_different(name: str, found: Sequence[float | int]) -> None:
+    """Refuse an empty list, and one that has a number twice."""
+    if not found or len(set(found)) < len(found):
+        raise ValueError(f"{name} must be different numbers, at least one; got {list(found)}")

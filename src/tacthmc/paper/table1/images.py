@@ -15,9 +15,13 @@ QUICK_TRAIN, QUICK_TEST = 2_000, 1_000
 
 
 def images(task: str, folder: Path | None, quick: bool, validation: bool = False) -> ImageSet:
-    """The paper's data set, else the one that stands in for it, if it is there.
+    """A task's images: the paper's data set, or the one that stands in for it.
 
-    For ``validation`` a tenth of the training images takes the test images' place.
+    Args:
+        task: the task.
+        folder: where data sets are; ``TACTHMC_DATA`` by default, else the user's cache.
+        quick: whether a few of the images are enough.
+        validation: whether a tenth of the training images takes the place of the test images.
     """
     names, missing = TASKS[task].data, None
     for name in names:
@@ -33,7 +37,7 @@ def images(task: str, folder: Path | None, quick: bool, validation: bool = False
 
 
 def subset(data: ImageSet, train: int, test: int) -> ImageSet:
-    """So many images of both parts, drawn at random, always the same ones.
+    """A part of the images, drawn at random; it is always the same part.
 
     >>> labels = np.arange(6, dtype=np.uint8)
     >>> data = ImageSet("x", np.zeros((6, 2, 2), np.uint8), labels, np.zeros((6, 2, 2), np.uint8),

@@ -1,4 +1,4 @@
-"""Results of several folders in one: methods that ran at the same time, each into its own."""
+"""Several folders' results in one: methods may run at the same time, each in its own folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +10,9 @@ from tacthmc.paper.table1.tables_b import write_table_b
 
 
 def merge(folders: Sequence[Path], out: Path) -> list[Path]:
-    """Join records into ``out``, beside what is there, and write the tables.
+    """Join records into ``out``, beside those that are there, and write the tables.
 
-    A group that is in several folders comes from the one where it got furthest.
+    A group that is in several folders comes from the one where it has made the most epochs.
     """
     for folder in folders:
         if not (folder / RESULTS).exists():
@@ -27,7 +27,7 @@ def merge(folders: Sequence[Path], out: Path) -> list[Path]:
 
 
 def write_all(out: Path) -> list[Path]:
-    """The tables of which the folder has records."""
+    """Write the tables of which the folder has records."""
     tables = {record["table"] == "B" for record in read_records(out)}
     written = write_tables(out) if False in tables else []
     return written + (write_table_b(out) if True in tables else [])

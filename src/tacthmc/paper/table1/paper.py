@@ -1,4 +1,4 @@
-"""What the paper's Table 1 says."""
+"""The numbers of the paper's Table 1."""
 
 SOURCE = (
     "R. Luo, J. Wang, Y. Yang, Z. Zhu, J. Wang. Thermostat-assisted continuously-tempered"
@@ -9,7 +9,7 @@ NOISES = (0.0, 0.2, 0.3)
 """Shares of permuted labels."""
 
 EPOCHS = 1000
-"""In either sampling or training, of each method."""
+"""The epochs of each method, in sampling or in training."""
 
 TITLES = {
     "adam": "Adam",
@@ -53,7 +53,7 @@ ACCURACY: dict[str, dict[str, tuple[float, float, float]]] = {
 
 
 def accuracy(task: str, method: str, noise: float) -> float | None:
-    """The paper's accuracy as a share, where it has one.
+    """The paper's accuracy as a share; None where the paper has none.
 
     >>> accuracy("cnn", "tact", 0.2), accuracy("cnn", "tact", 0.5)
     (0.7488, None)

@@ -1,4 +1,4 @@
-"""Learning curves, and how far confidence can be relied upon."""
+"""Pictures of learning curves, and of accuracy against confidence."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from tacthmc.paper.table1.summary import Entry, by_task
 
 
 def _colors(own: Sequence[Entry]) -> dict[str, str]:
-    """One for each method and configuration, in the table's order."""
+    """A color for each method and configuration, in the table's order."""
     return {title: f"C{n % 10}" for n, title in enumerate(dict.fromkeys(e.title for e in own))}
 
 
 def write_pictures(folder: Path, found: Sequence[Entry]) -> list[Path]:
-    """``curves-TASK`` and ``reliability-TASK``, as PDF and PNG."""
+    """Write ``curves-TASK`` and ``reliability-TASK``, as PDF and PNG."""
     import matplotlib
 
     paths = []
@@ -29,7 +29,7 @@ def write_pictures(folder: Path, found: Sequence[Entry]) -> list[Path]:
                 figure = draw(own)
                 for form in FORMATS:
                     path = folder / f"{kind}-{name}.{form}"
-                    # No dates inside, so that equal numbers make equal files.
+                    # Without dates equal numbers make equal files.
                     bare = {"CreationDate": None} if form == "pdf" else {}
                     figure.savefig(path, dpi=140, metadata=bare)
                     paths.append(path)
@@ -37,7 +37,7 @@ def write_pictures(folder: Path, found: Sequence[Entry]) -> list[Path]:
 
 
 def curves(own: Sequence[Entry]) -> Any:
-    """Accuracy and log-loss of the running average (of the iterate: dotted) against epochs."""
+    """Accuracy and log-loss against epochs: of the running average, and dotted of the iterate."""
     noises, colors = sorted({entry.noise for entry in own}), _colors(own)
     figure = new_figure(3.4 * len(noises) + 1.5, 5.0)
     grid = figure.subplots(2, len(noises), squeeze=False, sharex=True)
@@ -65,7 +65,7 @@ def _curve(ax: Any, entry: Entry, score: str, color: str) -> None:
 
 
 def reliabilities(own: Sequence[Entry]) -> Any:
-    """Accuracy against confidence, a panel for each noise level."""
+    """Accuracy against confidence, with a panel for each noise level."""
     noises, colors = sorted({entry.noise for entry in own}), _colors(own)
     figure = new_figure(3.0 * len(noises) + 1.0, 3.2)
     panels = figure.subplots(1, len(noises), squeeze=False, sharey=True)[0]

@@ -1,4 +1,4 @@
-"""What a table says of TACT-HMC: beside the paper's figure, and beside the other methods."""
+"""TACT-HMC's scores beside the paper's accuracy and beside the other methods' scores."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ SCORES = {
     "log_loss": ("log-loss", 4, 1),
     "ece": ("calibration error", 4, 1),
 }
-"""Heads, digits and scales."""
+"""The head, the digits and the scale of each score."""
 
 VERDICT = (
     "A method is better than another where their means differ by more than √(sd² + sd²), the"
@@ -27,7 +27,7 @@ RIVALS = "TACT-HMC beside the paper's accuracy, and against the best of the othe
 
 
 def reached(entry: Entry) -> str:
-    """The paper's accuracy, and whether ours is as high; on the paper's data, and finished."""
+    """The paper's accuracy, and whether ours is as high, if it is on the paper's data."""
     paper, mean = entry.paper, entry.mean("accuracy")
     if paper is None:
         return "–"
@@ -39,7 +39,7 @@ def reached(entry: Entry) -> str:
 
 
 def against(one: Entry, other: Entry, score: str) -> str:
-    """Whether one is better than the other, worse, or neither by more than the seeds' spread."""
+    """Whether one is better than the other, worse, or neither beyond the seeds' spread."""
     pairs = [np.array(entry.values(score)) for entry in (one, other)]
     (a, b), few = (x.mean() for x in pairs), min(map(len, pairs)) < 2
     gain = a - b if score == "accuracy" else b - a
@@ -51,7 +51,12 @@ def against(one: Entry, other: Entry, score: str) -> str:
 
 
 def verdicts(found: Sequence[Entry], apart: Mapping[str, Callable[[Entry], str]]) -> Table:
-    """TACT-HMC score by score, at each noise level and whatever else keeps entries ``apart``."""
+    """TACT-HMC score by score, at each noise level.
+
+    Args:
+        found: the entries of one task.
+        apart: columns whose values are compared apart, by name.
+    """
     places: dict[tuple[str, ...], list[Entry]] = defaultdict(list)
     for entry in found:
         places[(*(of(entry) for of in apart.values()), f"{entry.noise:.0%}")].append(entry)
@@ -78,6 +83,6 @@ def _against_best(ours: Entry, others: Sequence[Entry], score: str) -> str:
 
 
 def made_by(found: Sequence[Entry]) -> str:
-    """The commands that remake these cells."""
+    """The commands that make these cells again."""
     lines = "\n".join(commands(found)) or "# by calls from Python, which record no command"
     return f"Made by:\n\n```sh\n{lines}\n```"

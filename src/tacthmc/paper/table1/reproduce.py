@@ -1,27 +1,25 @@
-"""Groups one after the other, in slices; what they found goes to one folder."""
+"""Groups one after the other, in slices; their records go to one folder."""
 
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from tacthmc.paper.data.image_set import ImageSet
 from tacthmc.paper.figures.study import RESULTS
 from tacthmc.paper.table1.group import Group
+from tacthmc.paper.table1.group_run import GroupRun, advance
 from tacthmc.paper.table1.pictures import write_pictures
-from tacthmc.paper.table1.program import Program
 from tacthmc.paper.table1.records import Record, records
-from tacthmc.paper.table1.running import Running, Say
 from tacthmc.paper.table1.shared import CELLS, packed, unpacked
 from tacthmc.paper.table1.slices import Slice
 from tacthmc.paper.table1.summary import entries
 from tacthmc.paper.table1.tables import latex, markdown
-from tacthmc.store._errors import StoreError
 
 SEARCH = "search.json"
 """The runs of Table B's search, beside the results."""
-STATE = "state"
-"""The folder of checkpoints beside the results: it may go once all is finished."""
+
+Say = Callable[[str], None]
+"""Prints a line about what is being done."""
 
 
 def reproduce(
@@ -33,19 +31,19 @@ def reproduce(
     command: str = "",
     say: Say = lambda _: None,
 ) -> bool:
-    """Run groups, those that are finished already excepted, and write what there is.
+    """Run the groups that are not finished yet, and write their records.
 
     Args:
         asked: the groups.
         data: gives the images of a task.
-        out: the folder of results, in which records of other groups are kept.
-        minutes: after so many the slice ends with the epoch that it is in, all saved; the same
-            call goes on.
+        out: the folder of results, in which records of other groups stay.
+        minutes: the slice ends after the epoch in which these minutes are over, and everything is
+            saved; the same call goes on.
         command: for the records.
-        say: is told what is being done.
+        say: prints what is being done.
 
     Returns:
-        Whether all is finished.
+        Whether everything is finished.
     """
     slices = Slice(minutes)
     finished = [run_group(group, data(group.task), out, slices, command, say) for group in asked]
@@ -55,9 +53,9 @@ def reproduce(
 def run_group(
     group: Group, images: ImageSet, out: Path, slices: Slice, command: str, say: Say
 ) -> bool:
-    """Run a group for the rest of a slice, and whether it is finished.
+    """Run a group for the rest of a slice; returns whether it is finished.
 
-    It is left alone where it is finished already, or where the slice is over.
+    A group that is finished already is left alone, and so is every group once the slice is over.
     """
     name = group.name(images)
     if is_finished(out, group, images):
@@ -66,29 +64,18 @@ def run_group(
     if slices.over:
         return False
     say(f"{name}: {len(group.cells)} chains to epoch {group.epochs} on {images.name}")
-    running = _running(out, group, images)
-    running.advance(slices.deadline, lambda text: say(f"{name}: {text}"))
-    _keep(out, name, records(running, images, command))
+    done = advance(group, images, out, slices.deadline)
+    _keep(out, name, records(done, images, command))
     slices.advanced = True
-    say(f"{name}: {_told(running)}")
-    return running.finished
-
-
-def _running(out: Path, group: Group, images: ImageSet, need: bool = False) -> Running:
-    """A group where its checkpoint left it; without one at its start, or after its former."""
-    path = out / STATE / f"{group.name(images)}.npz"
-    if need and not path.exists():
-        raise StoreError(f"{path}, from which chains were to go on, is gone")
-    former = None
-    if group.stage is not None and group.stage.former is not None and not path.exists():
-        former = _running(out, group.stage.former, images, need=True)
-    return Running(Program(group, images), path, group.identity(images), former)
+    slices.interrupted = slices.interrupted or done.was_interrupted
+    say(f"{name}: {_summary(done)}")
+    return done.finished
 
 
 def write_tables(out: Path) -> list[Path]:
-    """``table1.md``, ``table1.tex`` and the pictures, of all records that are in the folder.
+    """Write ``table1.md``, ``table1.tex`` and the pictures of all records in the folder.
 
-    Table B's are left out: :func:`tacthmc.paper.table1.tables_b.write_table_b` writes them.
+    Table B's records are left out: :func:`tacthmc.paper.table1.tables_b.write_table_b` has them.
     """
     found = entries(r for r in read_records(out) if r["table"] != "B")
     paths = [out / "table1.md", out / "table1.tex"]
@@ -97,13 +84,13 @@ def write_tables(out: Path) -> list[Path]:
     try:
         pictures = write_pictures(out, found)
     except ModuleNotFoundError:
-        # A machine that samples need not have Matplotlib: the same command draws elsewhere.
+        # A machine that samples need not have Matplotlib: the same command draws on another.
         pictures = []
     return [out / RESULTS, *paths, *pictures]
 
 
 def read_records(out: Path) -> list[Record]:
-    """What is in the folder's ``results.json`` and ``search.json``, each with all its fields."""
+    """The records in the folder's ``results.json`` and ``search.json``, with all their fields."""
     paths = [path for path in (out / SEARCH, out / RESULTS) if path.exists()]
     read = [unpacked(json.loads(path.read_text(encoding="utf-8"))) for path in paths]
     found: list[Record] = []
@@ -115,15 +102,15 @@ def read_records(out: Path) -> list[Record]:
 
 
 def _keep(out: Path, name: str, new: list[Record]) -> None:
-    """Put a group's records in the place of those that it had."""
+    """Put a group's records in the place of its former ones."""
     write_records(out, [record for record in read_records(out) if record["group"] != name] + new)
 
 
 def write_records(out: Path, found: Sequence[Record]) -> None:
-    """``results.json``, a whole record a line, and beside it the search, where there was one.
+    """Write ``results.json``, a whole record a line, and beside it the search's ``search.json``.
 
-    In ``search.json`` what a group's records share has a line, and each record one for what it has
-    for itself: a third of the room.
+    In ``search.json`` one line has the fields that a group's records share, and each record has a
+    line for its own fields: that takes a third of the room.
     """
     out.mkdir(parents=True, exist_ok=True)
     names = ("task", "method", "group", "noise", "seed")
@@ -135,7 +122,7 @@ def write_records(out: Path, found: Sequence[Record]) -> None:
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
-    """Replaced as a whole."""
+    """Write a list in one step, so that a reader finds the old file or the new one."""
     part = path.with_name(f"{path.name}.part")
     part.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
     part.replace(path)
@@ -164,9 +151,9 @@ def own_records(out: Path, group: Group, images: ImageSet) -> list[Record]:
     return [r for r in read_records(out) if r["group"] == name and r["finished"]]
 
 
-def _told(running: Running) -> str:
-    tally: Any = running.tally
+def _summary(done: GroupRun) -> str:
+    tally = done.evaluation.tally
     diverged = sum(step > 0 for step in tally.diverged)
     bad = f", {diverged} chains diverged" if diverged else ""
-    state = "finished" if running.finished else f"stopped at epoch {tally.epoch}"
-    return f"{state}{bad}; {tally.sampling_seconds + tally.evaluation_seconds:.0f} s in all"
+    state = "finished" if done.finished else f"stopped after epoch {tally.epoch}"
+    return f"{state}{bad}; {done.run.seconds:.0f} s in all"

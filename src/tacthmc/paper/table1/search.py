@@ -9,7 +9,7 @@ from tacthmc.paper.table1.search_space import Settings, settings
 
 
 def first_cells(method: str, protocol: Protocol) -> list[Cell]:
-    """All settings at all noise levels."""
+    """A cell for each setting at each noise level."""
     found = settings(method, protocol.rungs[0][0])
     return [Cell(noise, SEARCH_SEED, one) for noise in protocol.noises for one in found]
 
@@ -22,9 +22,9 @@ def rung(
     cells: Sequence[Cell],
     former: Group | None,
 ) -> Group:
-    """The chains of a rung, the first being 1; they go on from the former's.
+    """The chains of a rung, which go on from those of the former one; the first rung is 1.
 
-    Draws count from the former rung's end on, so that a rung is judged by what is new in it.
+    Draws count from the former rung's end on, so that a rung is judged by its own draws.
     """
     end = protocol.rungs[number - 1][1]
     begun = protocol.burn_in(end) if former is None else former.epochs
@@ -35,10 +35,9 @@ def rung(
 
 
 def best(records: Sequence[Record], count: int) -> list[Cell]:
-    """At each noise level apart, the settings with the least log-loss on the validation images.
+    """The settings with the least log-loss on the validation images, at each noise level apart.
 
-    Where there is no score, since a chain diverged or had no draw, there is nothing to choose:
-    such settings come last.
+    Settings without a score, since their chain diverged or had no draw, come last.
     """
     noises = list(dict.fromkeys(sorted(record["noise"] for record in records)))
     found: list[Cell] = []
@@ -52,7 +51,7 @@ def best(records: Sequence[Record], count: int) -> list[Cell]:
 def finals(
     task: str, method: str, protocol: Protocol, chosen: dict[float, Settings]
 ) -> tuple[Group, Group]:
-    """One chain for all epochs, and several that share them, with each seed."""
+    """A group with one chain for all epochs, and one with several that share them."""
 
     def group(chains: int) -> Group:
         epochs = protocol.epochs // chains

@@ -1,10 +1,10 @@
-"""What is searched for Table B: the same number of settings for every method."""
+"""The settings that Table B searches: equally many for every method."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from tacthmc import _checks as checks
+from tacthmc.paper import checks
 
 Settings = tuple[tuple[str, float], ...]
 """A sampler's numbers by name, in the names' order."""
@@ -12,16 +12,16 @@ Settings = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True)
 class Range:
-    """A number between two others, even in its logarithm."""
+    """Numbers between two others, evenly spread in their logarithm."""
 
     name: str
     low: float
     high: float
     below_one: bool = False
-    """Whether it is 1 − x of which this is the range: a momentum near 1."""
+    """Whether this is the range of 1 − x, as for a momentum near 1."""
 
     def at(self, share: float) -> float:
-        """The number that lies so far on the way, to three digits.
+        """The number at a share of the way from low to high, to three digits.
 
         >>> Range("learning_rate", 1e-4, 1e-2).at(0.5)
         0.001
@@ -29,7 +29,7 @@ class Range:
         0.99
         """
         found = self.low * (self.high / self.low) ** share
-        # Records round to more digits than these, so that what is read back is the same number.
+        # Records round to more digits than these, so that a number read back is the same one.
         found = float(f"{found:.3g}")
         return float(f"{1 - found:.5g}") if self.below_one else found
 
@@ -51,7 +51,7 @@ SPACE: dict[str, tuple[Range, ...]] = {
         Range("sweep_epochs", 8.0, 40.0),
     ),
 }
-"""By method. Rates are per datum, η·N."""
+"""The ranges by method. Rates are per datum, η·N."""
 
 
 def shares(count: int, numbers: int) -> np.ndarray:
@@ -73,7 +73,7 @@ def shares(count: int, numbers: int) -> np.ndarray:
 
 
 def settings(method: str, count: int) -> list[Settings]:
-    """The settings that a method's search begins with.
+    """The settings with which a method's search begins.
 
     >>> settings("sghmc", 12)[7]
     (('friction', 0.16), ('learning_rate', 0.00501))

@@ -1,4 +1,4 @@
-"""What all records of a group have in common stands in the file once."""
+"""Fields that all records of a group have in common, written once."""
 
 import json
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from typing import Any
 Fields = dict[str, Any]
 
 CELLS = "cells"
-"""Beside what a group's records share: what each has for itself."""
+"""The name, beside the common fields, of the list of each record's own fields."""
 
 
 def packed(records: Sequence[Fields]) -> list[Fields]:
-    """A group's records, which stand together, as one entry; one that is alone as it is.
+    """The records of each group, which stand together, as one entry; a single one stays as it is.
 
     >>> same = {"group": "a", "settings": {"rate": 0.1, "seven": [1, 2]}}
     >>> other = {"group": "a", "settings": {"rate": 0.2, "seven": [1, 2]}}
@@ -32,7 +32,7 @@ def packed(records: Sequence[Fields]) -> list[Fields]:
 
 
 def unpacked(entries: Sequence[Fields]) -> list[Fields]:
-    """The records again; entries that are records, as in files of before, stay as they are."""
+    """The records of :func:`packed`; entries that are whole records stay as they are."""
     found = []
     for entry in entries:
         common = {name: value for name, value in entry.items() if name != CELLS}
@@ -41,7 +41,7 @@ def unpacked(entries: Sequence[Fields]) -> list[Fields]:
 
 
 def _common(own: Sequence[Fields]) -> Fields:
-    """The fields that are equal in all; of objects that differ, those inside that are equal."""
+    """The fields that are equal in all records, also those inside objects that differ."""
     found: Fields = {}
     for name in own[0]:
         if not all(name in one for one in own):
@@ -55,7 +55,7 @@ def _common(own: Sequence[Fields]) -> Fields:
 
 
 def _rest(one: Fields, common: Fields) -> Fields:
-    """In the order that they have once joined, so that a file written anew is the same."""
+    """A record's own fields, in the order that makes a file written anew the same."""
     found = {
         name: _rest(one[name], value)
         for name, value in common.items()
@@ -73,5 +73,5 @@ def _joined(common: Fields, own: Fields) -> Fields:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """As they are written: 1, 1.0 and true are three things."""
+    """Whether both are written alike: 1, 1.0 and true are three things."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -1,13 +1,13 @@
-"""A slice of minutes, after which all is saved and the same call goes on."""
+"""A slice of minutes, after which everything is saved and the same call goes on."""
 
 import time
 
 
 class Slice:
-    """So many minutes from now; None for as long as it takes.
+    """The given minutes from now on; None for as long as it takes.
 
     >>> now = Slice(0)
-    >>> now.over                # however short it is, it gets on
+    >>> now.over                # however short it is, something runs in it
     False
     >>> now.advanced = True
     >>> now.over
@@ -15,13 +15,15 @@ class Slice:
     """
 
     def __init__(self, minutes: float | int | None):
-        """Begin."""
+        """Begin the slice now."""
         self.deadline = None if minutes is None else time.monotonic() + 60 * minutes
         self.advanced = False
-        """Whether something ran in it."""
+        """Whether something has run in it."""
+        self.interrupted = False
+        """Whether somebody stopped what ran in it."""
 
     @property
     def over(self) -> bool:
         """Whether nothing more should begin."""
         ended = self.deadline is not None and time.monotonic() >= self.deadline
-        return self.advanced and ended
+        return self.interrupted or (self.advanced and ended)

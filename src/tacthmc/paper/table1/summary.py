@@ -1,4 +1,4 @@
-"""Records of seeds put together: one entry for each cell of the table."""
+"""The records of all seeds together: one entry for each cell of the table."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ class Entry:
 
     @property
     def title(self) -> str:
-        """The method's, with its configuration and what settings were given."""
+        """The method's name, with its configuration and the settings that were given."""
         given = f", {self.settings}" if self.settings else ""
         return f"{TITLES[self.method]} ({self.config}{given})"
 
@@ -37,16 +37,16 @@ class Entry:
         return self.records[0]["paper_accuracy"]
 
     def values(self, name: str) -> list[float]:
-        """A score of all seeds that have it."""
+        """The values of a score, of all seeds that have it."""
         return [record[name] for record in self.records if record[name] is not None]
 
     def mean(self, name: str) -> float | None:
-        """Over seeds."""
+        """The mean over seeds; None where no seed has the score."""
         found = self.values(name)
         return float(np.mean(found)) if found else None
 
     def shown(self, name: str, digits: int, scale: float | int = 1.0) -> str:
-        """Mean ± standard deviation over seeds, where there are at least two."""
+        """The mean over seeds, with ± the standard deviation if there are two or more."""
         found = scale * np.array(self.values(name))
         if not len(found):
             return "–"
@@ -55,33 +55,33 @@ class Entry:
 
     @property
     def notes(self) -> str:
-        """What has to be said of the number."""
-        said = []
+        """What a reader has to know beside the number."""
         total = len(self.records)
-        diverged = sum(record["diverged_at_step"] is not None for record in self.records)
-        if diverged:
-            steps = [r["diverged_at_step"] for r in self.records if r["diverged_at_step"]]
-            said.append(f"diverged in {diverged} of {total} (first at step {min(steps)})")
-        still = sum(record["note"] == "no round trip: SGNHT" for record in self.records)
-        if still:
-            where = "" if still == total else f" in {still} of {total}"
-            said.append(f"no round trip{where}: SGNHT")
-        none = sum(record["note"] == "no draw at unit temperature" for record in self.records)
-        if none:
-            said.append(f"no draw at unit temperature in {none} of {total}")
+        steps = [r["diverged_at_step"] for r in self.records if r["diverged_at_step"] is not None]
+        still = self._noted("no round trip: SGNHT")
+        none = self._noted("no draw at unit temperature")
+        share = "" if still == total else f" in {still} of {total}"
         done = min(record["epochs_done"] for record in self.records)
-        if not all(record["finished"] for record in self.records):
-            said.append(f"unfinished, epoch {done}")
-        return "; ".join(said)
+        said = {
+            f"diverged in {len(steps)} of {total} (first at step {min(steps, default=0)})": steps,
+            f"no round trip{share}: SGNHT": still,
+            f"no draw at unit temperature in {none} of {total}": none,
+            f"unfinished, epoch {done}": not all(record["finished"] for record in self.records),
+        }
+        return "; ".join(text for text, holds in said.items() if holds)
+
+    def _noted(self, note: str) -> int:
+        """How many records have this note."""
+        return sum(record["note"] == note for record in self.records)
 
 
 def entries(records: Iterable[Record]) -> list[Entry]:
-    """All cells that there are, in the table's order.
+    """The entries of all cells that have records, in the table's order.
 
-    A seed that ran more than once, in groups of other seeds, counts once.
+    A seed that ran more than once, in different groups, counts once.
     """
     cells: dict[tuple[Any, ...], dict[int, Record]] = defaultdict(dict)
-    # What is finished comes last, and stays.
+    # A finished record comes last, and stays.
     for record in sorted(records, key=lambda r: bool(r["finished"])):
         given = record["settings"]["given"]
         settings = ", ".join(f"{name}={value:g}" for name, value in sorted(given.items()))
@@ -116,7 +116,7 @@ def _entry(own: Sequence[Record], settings: str) -> Entry:
 
 
 def by_task(found: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
-    """Entries of each task and data set."""
+    """The entries of each task and data set."""
     split: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in found:
         split[entry.task, entry.data].append(entry)
@@ -124,5 +124,5 @@ def by_task(found: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
 
 
 def commands(found: Sequence[Entry]) -> list[str]:
-    """What made these cells."""
+    """The commands that made these cells."""
     return sorted({r["command"] for entry in found for r in entry.records if r["command"]})

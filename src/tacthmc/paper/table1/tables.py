@@ -34,7 +34,7 @@ DATA_NOTES = {
 
 
 def table(found: Sequence[Entry]) -> Table:
-    """A row for each entry."""
+    """The table with a row for each entry."""
     return Table(COLUMNS, tuple(_row(entry) for entry in found))
 
 
@@ -59,7 +59,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
 
 
 def markdown(found: Sequence[Entry]) -> str:
-    """A page with a table for each task."""
+    """The page with a table for each task."""
     parts = ["# Table 1", JUDGED, BASELINES, VERDICT]
     used = sorted({entry.config for entry in found})
     parts += [f"Configuration *{name}*: {CONFIGS[name].about}." for name in used]
@@ -75,7 +75,7 @@ def markdown(found: Sequence[Entry]) -> str:
 
 
 def latex(found: Sequence[Entry]) -> str:
-    """The same as ``tabular``s, one for each task: methods by noise levels, the paper's below."""
+    """A LaTeX ``tabular`` for each task: methods by noise levels, with the paper's numbers."""
     parts = [f"% The paper's numbers: {SOURCE}.", f"% {JUDGED}"]
     for (task, data), own in by_task(found).items():
         noises = sorted({entry.noise for entry in own})
@@ -116,7 +116,7 @@ def _latex_paper(entry: Entry | None) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text that LaTeX takes as it is.
+    r"""The text with LaTeX's special characters escaped.
 
     >>> print(escaped("learning_rate, 5%"))
     learning\_rate, 5\%

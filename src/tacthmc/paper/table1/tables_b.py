@@ -1,4 +1,4 @@
-"""Table B as Markdown and LaTeX: mean ± standard deviation over seeds, and what differs."""
+"""Table B as Markdown and LaTeX: mean ± standard deviation over seeds, and which differ."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ ABOUT = (
 
 
 def entries_b(records: Iterable[Record]) -> list[Entry]:
-    """The final cells, in the table's order; a seed that ran more than once counts once."""
+    """The entries of final cells, in the table's order; a seed counts once."""
     cells: dict[tuple[Any, ...], dict[int, Record]] = defaultdict(dict)
     final = [r for r in records if r["table"] == "B" and r["stage"] == "final"]
     for record in sorted(final, key=lambda r: bool(r["finished"])):
@@ -65,7 +65,7 @@ def _shape(entry: Entry) -> str:
 
 
 def table(found: Sequence[Entry]) -> Table:
-    """A row for each entry."""
+    """The table with a row for each entry."""
     columns = (
         "chains × epochs", "wrong labels", "method", "seeds", *(s[0] for s in SCORES.values()),
         "round trips", "settings", "notes",
@@ -88,7 +88,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
 
 
 def markdown_b(found: Sequence[Entry]) -> str:
-    """A page with a table for each task, what differs, and the commands under it."""
+    """The page with a table for each task, the comparisons, and the commands that made it."""
     parts = ["# Table 1, tuned (Table B)", ABOUT, f"All methods: {CONFIGS[CONFIG].about}.", VERDICT]
     for (task, data), own in by_task(found).items():
         parts += [f"## {TASK_TITLES[task]} (data: {data})", table(own).markdown()]
@@ -101,7 +101,7 @@ def markdown_b(found: Sequence[Entry]) -> str:
 
 
 def latex_b(found: Sequence[Entry]) -> str:
-    """A ``tabular`` for each task: methods by noise levels and scores."""
+    """A LaTeX ``tabular`` for each task: methods by noise levels and scores."""
     parts = [f"% {ABOUT}".replace("±", "+-")]
     for (task, data), own in by_task(found).items():
         noises = sorted({entry.noise for entry in own})
@@ -145,7 +145,7 @@ def _cell(entry: Entry | None, score: str) -> str:
 
 
 def write_table_b(out: Path) -> list[Path]:
-    """``table-b.md`` and ``table-b.tex``, of all of Table B's records that are in the folder."""
+    """Write ``table-b.md`` and ``table-b.tex`` from Table B's records in the folder."""
     found = entries_b(read_records(out))
     paths = [out / "table-b.md", out / "table-b.tex"]
     for path, text in zip(paths, (markdown_b(found), latex_b(found)), strict=True):

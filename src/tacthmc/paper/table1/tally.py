@@ -1,11 +1,9 @@
-"""What is noted on the host while a group runs: ξ's journeys, failures, curves, seconds."""
+"""What the host notes while a group runs: ξ's journeys, failures, learning curves."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-
-from tacthmc.run._chunk import Filled
 
 Numbers = list[float | None]
 
@@ -15,7 +13,9 @@ class Tally:
     """Lists have an entry for each chain."""
 
     epoch: int
+    """Epochs that have ended."""
     intervals: int
+    """Intervals of K steps since the chains' first step."""
     plateau: list[float]
     """Sums over intervals of the share of steps at unit temperature."""
     round_trips: list[int]
@@ -23,25 +23,26 @@ class Tally:
     kinetic: list[float]
     """Sums over intervals of the kinetic temperature; NaN once a chain has diverged."""
     diverged: list[int]
-    """The first step after which a chain was not finite; 0: none."""
+    """The first step after which a chain was not finite; 0 for a sound chain."""
     curve: list[dict[str, Any]]
-    sampling_seconds: float = 0.0
+    """Points of the learning curves: an ``epoch``, and scores by name."""
     evaluation_seconds: float = 0.0
     compile_seconds: float = 0.0
+    """Seconds that the compilation of the evaluation took."""
 
     @classmethod
     def none(cls, chains: int) -> "Tally":
-        """Before the first epoch."""
+        """The tally before the first epoch."""
         zeros = [0.0] * chains
         nothing = [0] * chains
         return cls(0, 0, [*zeros], [*nothing], [*zeros], [*zeros], [*nothing], [])
 
-    def some(self, numbers: list[int]) -> "Tally":
-        """Of those chains, in that order; seconds begin anew.
+    def pick(self, numbers: list[int]) -> "Tally":
+        """The tally of the chains of these numbers, in that order; seconds begin at zero.
 
         >>> tally = Tally.none(3)
         >>> tally.round_trips = [4, 5, 6]
-        >>> tally.some([2, 0]).round_trips
+        >>> tally.pick([2, 0]).round_trips
         [6, 4]
         """
 
@@ -57,43 +58,48 @@ class Tally:
         return Tally(self.epoch, self.intervals, *own, curve=curve)
 
     def to_json(self) -> dict[str, Any]:
-        """As a checkpoint keeps it; numbers come back as they were, NaN too."""
+        """The fields as JSON, from which numbers come back exactly; NaN too."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Tally":
-        """Read back."""
+        """The tally that :meth:`to_json` wrote."""
         return cls(**fields)
 
     @property
     def all_diverged(self) -> bool:
-        """Whether nothing is left to go on with."""
+        """Whether no chain is left to go on with."""
         return all(self.diverged)
 
-    def take_in(self, filled: Filled, intervals: int) -> None:
-        """Add an epoch's rows."""
-        rows = filled.rows
+    def take_in(self, rows: dict[str, np.ndarray], diverged: np.ndarray) -> None:
+        """Add a chunk's rows, each (chain, interval), and the steps at which chains diverged.
 
-        def column(name: str) -> np.ndarray | None:
-            values = getattr(rows, name)
-            return None if values is None else np.asarray(values)[:, :intervals]
+        Sums are the same however the intervals are cut into chunks: rows are added one by one.
 
-        self.intervals += intervals
-        self.diverged = np.asarray(filled.health.step).astype(int).tolist()
-        for name, kept in (("plateau_share", "plateau"), ("kinetic_temperature", "kinetic")):
-            values = column(name)
-            if values is not None:
-                before = np.array(getattr(self, kept))
-                setattr(self, kept, (before + values.astype(float).sum(axis=1)).tolist())
-        trips, heat = column("round_trips"), column("temperature")
-        if trips is not None:
-            self.round_trips = (np.array(self.round_trips) + trips.sum(axis=1)).tolist()
-        if heat is not None and intervals:
-            self.hottest = np.fmax(self.hottest, heat.astype(float).max(axis=1)).tolist()
+        >>> tally = Tally.none(1)
+        >>> tally.take_in({"plateau_share": np.array([[0.5, 1.0]])}, np.array([0]))
+        >>> tally.intervals, tally.plateau
+        (2, [1.5])
+        """
+        self.diverged = np.asarray(diverged).astype(int).tolist()
+        self.intervals += rows["plateau_share"].shape[1]
+        self.plateau = _added_up(self.plateau, rows["plateau_share"])
+        if "kinetic_temperature" in rows:
+            self.kinetic = _added_up(self.kinetic, rows["kinetic_temperature"])
+        if "round_trips" in rows:
+            self.round_trips = (np.array(self.round_trips) + rows["round_trips"].sum(1)).tolist()
+        if "temperature" in rows:
+            heat = np.column_stack([self.hottest, rows["temperature"].astype(float)])
+            self.hottest = np.fmax.reduce(heat, axis=1).tolist()
+
+
+def _added_up(before: list[float], rows: np.ndarray) -> list[float]:
+    """The sums with all rows, in double precision and in the rows' order."""
+    return np.add.accumulate(np.column_stack([before, rows.astype(float)]), axis=1)[:, -1].tolist()
 
 
 def numbers(values: Any) -> Numbers:
-    """Plain numbers, None for what is none.
+    """Plain numbers, with None for what is not finite.
 
     >>> numbers([0.5, float("nan")])
     [0.5, None]

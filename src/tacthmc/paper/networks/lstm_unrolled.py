@@ -1,9 +1,10 @@
-r"""The recurrence of an LSTM with its steps written out one after the other: the form for GPUs.
+r"""The recurrence of an LSTM with unrolled steps; the form for GPUs.
 
-The same numbers as :mod:`tacthmc.paper.networks.recurrence`, in whose loop a GPU mostly copies. Here a
-step is one product, :math:`z_t = [x_t, 1, h_{t-1}]\,W` with both weights and the bias in one
-matrix, and one kernel for the gates. Of a step only z_t, which is in memory anyway, and c_t are
-kept: backward, the gates are computed once more, which costs less than reading them.
+It computes the numbers of :mod:`tacthmc.paper.networks.lstm_scan`, in whose loop a GPU mostly
+copies. Here a step is one product, :math:`z_t = [x_t, 1, h_{t-1}]\,W` with both weights and the
+bias in one matrix, and one kernel for the gates. Only z_t (which is in memory anyway) and c_t are
+kept for the gradient. The backward pass computes the gates again, which is faster than reading
+them.
 """
 
 from functools import partial
@@ -15,13 +16,14 @@ from jaxtyping import Array, Float
 
 from tacthmc.paper.networks.products import product
 
-TOGETHER = 4
-"""Steps whose share of the weights' gradient is one product."""
+GRADIENT_STEPS = 4
+"""The number of steps whose share of the gradient of the weights is one product."""
 
 
 def _room(w_x: Array) -> int:
-    """Columns beside the inputs: one for the bias, and as many as make the width even (GPUs
-    multiply matrices of a width that 32 divides faster).
+    """The number of columns beside the inputs: one for the bias, and padding to a multiple of 32.
+
+    GPUs multiply matrices of such a width faster.
     """
     return 32 - w_x.shape[0] % 32
 
@@ -97,13 +99,13 @@ def _backward(
         dc = dc * f
         if t:
             dh = product(dzs[0], w_h, (1, 1), compute)
-    groups = [slice(t, t + TOGETHER) for t in range(0, len(sums), TOGETHER)]
+    groups = [slice(t, t + GRADIENT_STEPS) for t in range(0, len(sums), GRADIENT_STEPS)]
     first, *others = [
         product(_stacked(inputs[group]), _stacked(dzs[group]), (0, 0), compute) for group in groups
     ]
     to_weights = sum(others, first)
     size, n = w_x.shape[0], seed.shape[0]
-    # Dropped by the compiler unless somebody asks for the gradient of the images.
+    # The compiler drops this if the gradient with respect to the images is not used.
     to_x = product(w_x, jnp.concatenate(dzs), (1, 1), compute).reshape(size, len(sums), n)
     return to_x, to_weights[:size], to_weights[size + _room(w_x) :], to_weights[size]
 

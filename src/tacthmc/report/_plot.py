@@ -1,4 +1,4 @@
-"""A picture for the page: Plotly's traces and layout as plain data, with words around it."""
+"""Figures as plain data for Plotly: traces, layout, and a caption."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,14 +15,14 @@ COLORS = (
     "#c9a227",
     "#a07862",
 )
-"""Told apart on white and on black."""
+"""Colors that are easy to distinguish on white and on black."""
 GRAY = "#8a8f98"
 BAND = "rgba(138, 143, 152, 0.18)"
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One picture. ``note`` says what is not shown."""
+    """One figure. ``note`` says what is not shown."""
 
     key: str
     title: str
@@ -34,12 +34,12 @@ class Plot:
 
 
 def color(index: int) -> str:
-    """A chain's or a mode's color."""
+    """The color of a chain or a mode."""
     return COLORS[index % len(COLORS)]
 
 
 def numbers(values: Any, digits: int = 5) -> list[float | None]:
-    """Values with few digits, as JSON has them; what is not finite becomes a gap.
+    """Values with few digits for JSON. Values that are not finite become gaps.
 
     >>> numbers([1 / 3, float("nan")])
     [0.33333, None]
@@ -49,7 +49,7 @@ def numbers(values: Any, digits: int = 5) -> list[float | None]:
 
 
 def line(x: Any, y: Any, name: str, index: int, **more: Any) -> dict[str, Any]:
-    """A line; ``x`` is an array, or (start, stride)."""
+    """A line trace; ``x`` is an array, or (start, stride)."""
     where = {"x0": x[0], "dx": x[1]} if isinstance(x, tuple) else {"x": numbers(x)}
     style = {"color": color(index), "width": 1.2, **more.pop("line", {})}
     trace = {"type": "scatter", "mode": "lines", "name": name, "line": style}
@@ -57,7 +57,7 @@ def line(x: Any, y: Any, name: str, index: int, **more: Any) -> dict[str, Any]:
 
 
 def points(x: Any, y: Any, name: str, shade: str, **more: Any) -> dict[str, Any]:
-    """Dots; ``x`` is an array, or (start, stride)."""
+    """A trace of points; ``x`` is an array, or (start, stride)."""
     where = {"x0": x[0], "dx": x[1]} if isinstance(x, tuple) else {"x": numbers(x)}
     marker = {"color": shade, "size": 4, "opacity": 0.55}
     trace = {"type": "scatter", "mode": "markers", "name": name, "marker": marker}
@@ -65,7 +65,7 @@ def points(x: Any, y: Any, name: str, shade: str, **more: Any) -> dict[str, Any]
 
 
 def steps(edges: np.ndarray, heights: Any, name: str, index: int, **more: Any) -> dict[str, Any]:
-    """A histogram's outline, from its edges and heights."""
+    """The outline of a histogram, from its edges and heights."""
     x = np.concatenate([edges[:1], edges])
     y = np.concatenate([[0.0], np.asarray(heights, float), [0.0]])
     style = {"shape": "hv", "width": 1.2, **more.pop("line", {})}
@@ -78,7 +78,7 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 
 
 def level(value: float, axis_of: str = "y", dash: str = "dash", **more: Any) -> dict[str, Any]:
-    """A straight line across the picture."""
+    """A straight line across the figure."""
     other = "x" if axis_of == "y" else "y"
     return {
         "type": "line",
@@ -93,7 +93,7 @@ def level(value: float, axis_of: str = "y", dash: str = "dash", **more: Any) -> 
 
 
 def band(low: float, high: float, axis_of: str) -> dict[str, Any]:
-    """A shaded band across the picture: the plateau."""
+    """A shaded band across the figure, for the plateau."""
     other = "x" if axis_of == "y" else "y"
     return {
         "type": "rect",

@@ -1,13 +1,13 @@
-r"""The recurrence of an LSTM, with the gradient written out.
+r"""The recurrence of an LSTM as a scan, with an explicit gradient; the form for CPUs.
 
 .. math::
     z_t &= x_t W_x + h_{t-1} W_h + b, \qquad (i, f, g, o) = z_t \text{ in four} \\
     c_t &= \sigma(f) c_{t-1} + \sigma(i) \tanh(g), \qquad h_t = \sigma(o) \tanh(c_t)
 
-Backward, a step only needs :math:`\partial h_{t-1} = \partial z_t W_h^\top`: the gradient of
-both weights is one product over all steps at the end, where JAX's own derivative of a scan would
-add up a matrix at every step. For that product the inputs and states of all steps are laid
-beside each other as [inputs + hidden, time, n], so that no copy is transposed under ``vmap``.
+Backward, a step only needs :math:`\partial h_{t-1} = \partial z_t W_h^\top`. The gradient of both
+weights is one product over all steps at the end, while JAX's own derivative of a scan adds a matrix
+at every step. For that product the inputs and states of all steps form one array [inputs + hidden,
+time, n], so that no copy is transposed under ``vmap``.
 """
 
 from functools import partial
@@ -101,7 +101,7 @@ def _backward(
     (_, _, dz), _ = jax.lax.scan(step, start, (jnp.arange(steps), tuple(gates)), reverse=True)
     dz = dz.reshape(-1, 4 * hidden)
     to_weights = product(seen.reshape(inputs + hidden, -1), dz, (1, 0), compute)
-    # Dropped by the compiler unless somebody asks for the gradient of the images.
+    # The compiler drops this if the gradient with respect to the images is not used.
     to_x = product(w_x, dz, (1, 1), compute).reshape(inputs, steps, n)
     return to_x, to_weights[:inputs], to_weights[inputs:], jnp.sum(dz, axis=0)
 

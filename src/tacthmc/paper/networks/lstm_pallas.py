@@ -1,16 +1,17 @@
-r"""The recurrence of an LSTM as one kernel forward and one backward, for NVIDIA's GPUs.
+r"""The recurrence of an LSTM as one kernel forward and one backward, for NVIDIA GPUs.
 
-The same numbers as :mod:`tacthmc.paper.networks.written_out` at ``compute="bfloat16"``. There a step is
-several kernels, and a GPU mostly waits for the next to begin. Here a program (Pallas, by Triton)
-has some examples of one chain: it reads the weights once, in bfloat16, and keeps them, the state
-and the cell on the chip from the first step to the last.
+It computes the numbers of :mod:`tacthmc.paper.networks.lstm_unrolled` at ``compute="bfloat16"``.
+There a step is several kernels, and a GPU mostly waits for the next one to start. Here a program
+(Pallas with Triton) processes some examples of one chain. It reads the weights once, in bfloat16,
+and keeps them, the state and the cell on the chip for all steps.
 
-- ``_read`` goes through the rows. It leaves :math:`z_t`, :math:`c_t` and :math:`h_{t-1}` of each
-  step where a gradient is wanted.
-- ``_return`` goes back, computes the gates once more and leaves :math:`\partial z_t`; the gradient
-  of the weights is then a product over all steps and examples, which XLA does.
+- ``_read`` goes through the rows. If a gradient is needed, it stores :math:`z_t`, :math:`c_t` and
+  :math:`h_{t-1}` of each step.
+- ``_return`` goes back through the rows, computes the gates again, and stores
+  :math:`\partial z_t`. The gradient of the weights is then a product over all steps and examples
+  by XLA.
 
-There is no second derivative: of a kernel that is a gradient already, JAX knows none.
+There is no second derivative, because the backward kernel has no derivative rule.
 """
 
 import math
@@ -25,7 +26,7 @@ from jax.experimental.pallas import triton
 from jaxtyping import Array, Float
 
 EXAMPLES = 16
-"""Examples of a batch that a program has."""
+"""The number of examples of a batch in one program."""
 
 WARPS, STAGES = 8, 1
 
@@ -36,12 +37,12 @@ def _dot(left: Array, right: Array) -> Array:
 
 
 def _sigmoid(z: Array) -> Array:
-    return 1 / (1 + jnp.exp2(-math.log2(math.e) * z))  # powers of 2 are what the chip has
+    return 1 / (1 + jnp.exp2(-math.log2(math.e) * z))  # the hardware has an instruction for 2^x
 
 
 def _tanh(z: Array) -> Array:
-    # Right to float32's last digit of 1 (small values have fewer digits of their own), and half
-    # the work of the library's.
+    # Accurate to the last digit of float32 relative to 1 (small values have fewer digits), with
+    # half the work of the library function.
     return 2 * _sigmoid(2 * z) - 1
 
 
@@ -51,7 +52,7 @@ def _gates(z: tuple[Array, ...]) -> tuple[Array, Array, Array, Array]:
 
 
 def _in_four(ref: Any, *first: Any) -> tuple[Array, ...]:
-    """The four gates' parts of the last axis."""
+    """The parts of the last axis for the four gates."""
     size = ref.shape[-1] // 4
     return tuple(ref[*first, pl.ds(k * size, size)] for k in range(4))
 
@@ -63,12 +64,12 @@ def _read(rows: Any, w_x: Any, w_h: Any, last: Any, *kept: Any) -> None:
 
     def step(t: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         h, c, x = state
-        ahead = rows[jnp.minimum(t + 1, steps - 1), mine, :]  # asked for before it is needed
+        ahead = rows[jnp.minimum(t + 1, steps - 1), mine, :]  # loaded before it is needed
         z = tuple(_dot(x, a) + _dot(h, b) for a, b in zip(by_x, by_h, strict=True))
         i, f, g, o = _gates(z)
         c = f * c + i * g
         now = o * _tanh(c)
-        last[mine, :] = now  # of each step: the last one stays, and no register holds it
+        last[mine, :] = now  # stored in each step, so that no register has to hold it
         if kept:
             sums, cells, states = kept
             for k, one in enumerate(z):
@@ -122,7 +123,7 @@ def _call(body: Any, n: int, outs: list[Any], interpret: bool) -> Any:
 
 
 def _rows(x: Float[Array, "i t n"]) -> Array:
-    """[t, n, (x_t, 1, zeros)], filled up with examples of zeros."""
+    """[t, n, (x_t, 1, zeros)], padded with examples of zeros."""
     size, _, n = x.shape
     width = max(16, pl.next_power_of_2(size + 1))
     rows = jnp.transpose(x, (1, 2, 0)).astype(jnp.bfloat16)
@@ -171,7 +172,7 @@ def _backward(
         return lax.dot_general(left, right, axes, preferred_element_type=jnp.float32)
 
     to_rows, to_w_h = over_all(rows, dz), over_all(states, dz)
-    # Dropped by the compiler unless somebody asks for the gradient of the images.
+    # The compiler drops this if the gradient with respect to the images is not used.
     axes = (((1,), (2,)), ((), ()))
     to_x = lax.dot_general(w_x.astype(jnp.bfloat16), dz, axes, preferred_element_type=jnp.float32)
     return to_x[:, :, :examples], to_rows[:size], to_w_h, to_rows[size]
@@ -190,9 +191,9 @@ def last_state(
     """h after the last step, from h = c = 0, products in bfloat16.
 
     Args:
-        x: [input, step, example], float32 as all that follows.
+        x: [input, step, example]; all arrays are float32.
         w_x: [input, (i, f, g, o)].
-        w_h: [hidden, (i, f, g, o)]; as many hidden units as a power of two from 16 on.
+        w_h: [hidden, (i, f, g, o)]; the number of hidden units is a power of two, at least 16.
         bias: [(i, f, g, o)].
         interpret: run without a GPU, slowly.
 
@@ -203,7 +204,7 @@ def last_state(
     """
     hidden = w_h.shape[0]
     if hidden < 16 or hidden & (hidden - 1):
-        raise ValueError(f"hidden units must be a power of two from 16 on; got {hidden}")
+        raise ValueError(f"hidden units must be a power of two, at least 16; got {hidden}")
     for name, given in {"x": x, "w_x": w_x, "w_h": w_h, "bias": bias}.items():
         if given.dtype != jnp.float32:
             raise TypeError(f"{name} must be float32; got {given.dtype}")

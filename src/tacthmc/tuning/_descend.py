@@ -1,0 +1,79 @@
+"""The descent from the start to typical energies, with a step size that is stable on the way."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from tacthmc._positions import dimension
+from tacthmc._typing import Position, PRNGKey
+from tacthmc.potentials._base import Potential
+from tacthmc.tuning._bursts import Bursts
+from tacthmc.tuning._choices import TuningError
+from tacthmc.tuning._curvature import largest_curvatures
+
+DESCENT_ETA_CURVATURE = 0.1
+"""η times the largest curvature during the descent."""
+DESCENT_FRICTION = 0.3
+"""The friction during the descent, which is strong to prevent overshooting."""
+MAX_ROUNDS = 40
+"""The largest number of bursts."""
+MAX_SLOWDOWN = 4.0**12
+"""The largest factor by which the step size is reduced."""
+NUM_CURVATURE_PLACES = 4
+"""The number of positions at which curvatures are measured."""
+
+
+class Descended(NamedTuple):
+    """Chains at typical energies, and the largest curvature there."""
+
+    positions: Position
+    curvature: float
+
+
+def descend(key: PRNGKey, bursts: Bursts, starts: Position) -> Descended:
+    """Run bursts until the mean energy stops falling, with a quarter of η after each failure."""
+    positions, size = starts, dimension(starts) // bursts.chains
+    curvature = curvature_at(key, bursts.potential, positions, 1)
+    slowed, lowest, stalled_rounds = 1.0, np.inf, 0
+    tried: list[str] = []
+    for number in range(MAX_ROUNDS):
+        if not (np.isfinite(curvature) and curvature > 0):
+            where = "init" if not number else f"the place reached after {number} bursts"
+            raise TuningError(
+                f"no step size can be found: the curvature at {where} is {curvature}. Start"
+                f" elsewhere, or give step_size. {_listed(tried)}"
+            )
+        key, now = jax.random.split(key)
+        eta = DESCENT_ETA_CURVATURE / curvature / slowed
+        burst = bursts.run(now, positions, eta, DESCENT_FRICTION)
+        tried.append(f"η = {eta:.3g} {'was stable' if burst.finite else 'diverged'}")
+        if not burst.finite:
+            slowed *= 4
+            if slowed > MAX_SLOWDOWN:
+                raise TuningError(f"no stable step size was found from init. {_listed(tried)}")
+            continue
+        positions = burst.positions
+        curvature = curvature_at(now, bursts.potential, positions)
+        means = burst.energies.mean(axis=1)
+        error = means.std() / np.sqrt(len(means))
+        # A fall by less than a tenth of the fluctuations of the energy does not count.
+        falls = lowest - means.mean() > 2 * error + 0.1 * np.sqrt(size / 2)
+        lowest = min(lowest, float(means.mean()))
+        stalled_rounds = 0 if falls else stalled_rounds + 1
+        slowed = max(1.0, slowed / 2)
+        if stalled_rounds == 2:
+            break
+    return Descended(positions, curvature * slowed)
+
+
+def curvature_at(
+    key: PRNGKey, potential: Potential, positions: Position, count: int = NUM_CURVATURE_PLACES
+) -> float:
+    """The largest curvature at the positions of the first few chains."""
+    some = jax.tree.map(lambda x: x[:count], positions)
+    return float(np.max(largest_curvatures(key, potential, some, 20)))
+
+
+def _listed(tried: list[str]) -> str:
+    return f"Tried: {'; '.join(tried)}" if tried else ""
