@@ -1,1 +1,1 @@
-"""How fast the library is on this machine, side by side with its peers: ``python -m benchmarks speed``."""
+"""How fast the library is on this machine, side by side with its peers and with other commits."""

@@ -1,4 +1,4 @@
-"""The bare loop: what any sampler on mini-batches has to do, and nothing else."""
+"""The bare loop: a batch, its gradient and normals per step, which any sampler needs."""
 
 import time
 from typing import Any, Literal
@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from benchmarks.speed.clock import Lap, Completion, enough
-from tacthmc._typing import PRNGKey
-from tacthmc.compiler._random import step_keys
-from tacthmc.compiler._random import normals
-from tacthmc.potentials._base import Potential
+from benchmarks.speed.clock import Lap, Ready, enough
+
+# Not public: the bare loop's random numbers have to cost what those of a step cost.
+from tacthmc.compiler._random import normals, step_keys
+from tacthmc.potentials import Potential
 
 Part = Literal["all", "gradient", "normals"]
 RATE, SMALL = 1e-6, 1e-6
@@ -20,17 +20,18 @@ RATE, SMALL = 1e-6, 1e-6
 
 @eqx.filter_jit
 def bare_loop(
-    potential: Potential, key: PRNGKey, position: Any, steps: Array, part: Part, chains: int
+    potential: Potential, key: Array, position: Any, steps: Array, part: Part, chains: int
 ) -> tuple[Any, Array]:
-    """So many steps of θ ← θ − ε·∇Ũ + δ·normals, of all that or of one part; θ, and ΣŨ.
+    """Steps of θ ← θ − ε·∇Ũ + δ·normals, or of one part of that; returns θ and ΣŨ.
 
-    "gradient" takes the same batch each time, "normals" has no gradient. All results are used,
-    so that the compiler cannot leave anything out.
+    "gradient" takes the same batch at every step, "normals" has no gradient. All results are used,
+    so that the compiler removes nothing.
     """
 
-    def chain(key: PRNGKey) -> tuple[Any, Array]:
+    def chain(key: Array) -> tuple[Any, Array]:
         data_key, loop_key = jax.random.split(key)
-        memory = potential.init_data(data_key)
+        batches = potential.batches
+        memory = batches.init(data_key)
         fixed = potential.batch(data_key, position)
 
         def body(i: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
@@ -40,12 +41,12 @@ def bare_loop(
             if part != "normals":
                 batch = fixed
                 if part == "all":
-                    batch = potential.fetch(potential.select(memory, batch_key, theta)[1])
+                    batch = batches.fetch(batches.select(memory, batch_key, theta)[1])
                 value, gradient = potential.value_and_grad(theta, batch)
                 moved = jax.tree.map(lambda x, g: x - RATE * g, moved, gradient)
                 total = total + value
             if part != "gradient":
-                # As many as a step of tact draws: two more, for ξ.
+                # As many as a step of tact draws, with two more for ξ.
                 random, extra = normals(noise_key, theta, extra=2)
                 moved = jax.tree.map(lambda x, n: x + SMALL * n, moved, random)
                 total = total + jnp.sum(extra)
@@ -59,8 +60,8 @@ def bare_loop(
 
 def bare_ready(
     potential: Potential, position: Any, part: Part, *, chains: int, seconds: float, seed: int
-) -> Completion:
-    """Compile, then find how many steps take about so long."""
+) -> Ready:
+    """Compile, then find the number of steps that takes about ``seconds``."""
     key = jax.random.key(seed)
 
     def run(steps: int) -> float:
@@ -76,4 +77,4 @@ def bare_ready(
     run(1)
     steps = enough(run, seconds, unit=5)
     facts = {"steps": steps, "chains": chains}
-    return Completion(lambda: Lap(run(steps), steps * chains), compile_seconds, facts)
+    return Ready(lambda: Lap(run(steps), steps * chains), compile_seconds, facts)

@@ -1,12 +1,12 @@
-"""BlackJAX's stochastic-gradient samplers, in each of the ways in which people write the loop.
+"""BlackJAX's stochastic-gradient samplers, with the loop around them written in several ways.
 
-A kernel of BlackJAX makes one step; the loop around it is its user's. How that loop gets its keys
-and what it keeps decides the speed in low dimension, so every way is measured and the fastest
+A kernel of BlackJAX makes one step; its user writes the loop around it. How that loop makes its
+keys and what it keeps decides the speed in low dimension, so every way is measured and the fastest
 counts. The noise of the gradient stands for the mini-batch, which a kernel takes as an argument.
 
-Importing ``tacthmc`` changes a setting of the compiler for the whole process (:mod:`tacthmc.compiler._cpu_flags`),
-and no program can be compiled without it there. It makes BlackJAX's loops several times faster
-than its users have them by themselves: these numbers flatter the peer, and say so.
+``tacthmc.configure_cpu`` changes settings of the compiler for the whole process, and so makes
+BlackJAX's loops several times faster too. A user of BlackJAX alone does not have these settings:
+:mod:`benchmarks.speed.plain` measures the loops without them.
 """
 
 import time
@@ -18,8 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from benchmarks.speed.clock import Contestant, Lap, Completion, Skipped
-from tacthmc.compiler._cpu_flags import OPTION, small_loop_bytes
+from benchmarks.speed.clock import Contestant, Lap, Ready, Skipped
 
 STEP_SIZE, FRICTION = 0.1, 1.0
 
@@ -30,7 +29,7 @@ class Way(NamedTuple):
     keys: str
     nested: bool
     """Whether only every K-th position is kept, by a scan inside a scan."""
-    told: str
+    about: str
 
 
 WAYS = (
@@ -81,7 +80,7 @@ def kernel(name: str, energy: Callable[[Array], Array], force_noise: float) -> K
 
 
 def loop(kernel: Kernel, way: Way, steps: int, keep_every: int) -> Callable[[Array, Array], Array]:
-    """From a key and a first position to the kept positions, of one chain."""
+    """A function from a key and a first position to the kept positions of one chain."""
     calls, block = steps // kernel.gradients, max(1, keep_every // kernel.gradients)
 
     def chain(key: Array, position: Array) -> Array:
@@ -158,7 +157,7 @@ def contestants(
 ) -> list[Contestant]:
     """One of its samplers in every way."""
 
-    def prepare(way: Way) -> Completion:
+    def prepare(way: Way) -> Ready:
         made = kernel(name, energy, force_noise)
         keys = jax.random.split(jax.random.key(seed), chains)
         positions = jnp.broadcast_to(init, (chains, *init.shape))
@@ -176,8 +175,8 @@ def contestants(
             jax.block_until_ready(run(keys, positions))
             return Lap(time.perf_counter() - begun, steps * chains)
 
-        facts = {"way": way.told, "steps": steps, "chains": chains, OPTION: small_loop_bytes()}
-        return Completion(go, compile_seconds, facts)
+        facts = {"way": way.about, "steps": steps, "chains": chains}
+        return Ready(go, compile_seconds, facts)
 
     return [Contestant(way_name(way), partial(prepare, way)) for way in WAYS]
 

@@ -1,4 +1,4 @@
-"""What a case is: sizes, how it is measured, and how its numbers are shown."""
+"""A case: its sizes, its measurement, and the tables of its numbers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +17,7 @@ class Case:
     quick: Any
     full: Any
     measure: Callable[[Any, Say], Numbers]
-    """From a config to plain numbers; the second argument says what is being done."""
+    """From a config to plain numbers; the second argument prints progress."""
     tables: Callable[[Numbers], Sequence[tuple[str, Table]]]
     """From numbers to titled tables."""
 
@@ -27,7 +27,7 @@ class Case:
         if repeats is not None:
             config = replace(config, repeats=repeats)
         numbers = self.measure(config, say)
-        # Not by asdict's tuples: as JSON has them, so that what is shown is what is written.
+        # As JSON has them, so that the tables show what is written.
         return rounded({"about": self.about, "config": asdict(config), **numbers})
 
 
@@ -49,7 +49,7 @@ def shown(result: Numbers, digits: int = 3) -> tuple[str, str]:
 
 
 def number(value: float | int, digits: int = 3) -> str:
-    """So many significant digits, without exponents where people would not use them.
+    """A number with ``digits`` significant digits, without an exponent.
 
     >>> number(1234567.0), number(0.0123456)
     ('1,230,000', '0.0123')

@@ -1,4 +1,4 @@
-"""Contestants that take turns on the clock, so that a machine's moods meet all of them alike."""
+"""Contestants that are timed in turns, so that a disturbance of the machine meets all of them."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -14,20 +14,20 @@ class Skipped(Exception):  # noqa: N818 - no error: something optional is not he
 
 @dataclass(frozen=True)
 class Lap:
-    """One timed go: the seconds it took, and the chain-steps made in them."""
+    """One timed run: its seconds, and its chain-steps."""
 
     seconds: float
     work: float | int
 
 
 @dataclass(frozen=True)
-class Completion:
+class Ready:
     """A contestant that is compiled and warm."""
 
     go: Callable[[], Lap]
     compile_seconds: float | None = None
     facts: Numbers = field(default_factory=dict)
-    """What a reader of its result should know: how many steps, how it was written."""
+    """What a reader of its result should know: the number of steps, how the loop is written."""
 
 
 @dataclass(frozen=True)
@@ -35,51 +35,51 @@ class Contestant:
     """A name, and how to get ready; raises :class:`Skipped` where it cannot."""
 
     name: str
-    prepare: Callable[[], Completion]
+    prepare: Callable[[], Ready]
 
 
 Absent = dict[str, str]
-"""Why somebody does not take part, by name."""
+"""Why a contestant does not take part."""
 
 
 def made_ready(
     contestants: Sequence[Contestant], say: Say
-) -> tuple[dict[str, Completion], dict[str, Absent]]:
-    """Those who can take part, and of the others the reason why not."""
-    ready: dict[str, Completion] = {}
+) -> tuple[dict[str, Ready], dict[str, Absent]]:
+    """Those that can take part, and the reasons of those that cannot."""
+    ready: dict[str, Ready] = {}
     absent: dict[str, Absent] = {}
     for contestant in contestants:
         try:
             ready[contestant.name] = contestant.prepare()
         except Exception as error:
             absent[contestant.name] = _reason(error)
-            say(f"{contestant.name}: {_told(absent[contestant.name])}")
+            say(f"{contestant.name}: {_text(absent[contestant.name])}")
     return ready, absent
 
 
-def by_turns(ready: Mapping[str, Completion], repeats: int, say: Say) -> dict[str, Numbers]:
-    """Everybody once a round; chain-steps a second of each, median, least and most.
+def by_turns(ready: Mapping[str, Ready], repeats: int, say: Say) -> dict[str, Numbers]:
+    """Run everybody once per round; chain-steps per second of each: median, least and most.
 
-    >>> fast = Completion(lambda: Lap(seconds=0.5, work=100))
+    >>> fast = Ready(lambda: Lap(seconds=0.5, work=100))
     >>> by_turns({"fast": fast}, 3, lambda text: None)["fast"]["rate"]
     {'median': 200.0, 'min': 200.0, 'max': 200.0}
     """
     laps: dict[str, list[Lap]] = {name: [] for name in ready}
-    fallen: dict[str, Absent] = {}
+    failed: dict[str, Absent] = {}
     for number in range(repeats):
-        for name in [name for name in ready if name not in fallen]:
+        for name in [name for name in ready if name not in failed]:
             try:
                 laps[name].append(ready[name].go())
             except Exception as error:
-                fallen[name] = _reason(error)
-                say(f"{name}: {_told(fallen[name])}")
+                failed[name] = _reason(error)
+                say(f"{name}: {_text(failed[name])}")
         say(f"round {number + 1} of {repeats}")
     return {
-        name: fallen[name] if name in fallen else _result(ready[name], laps[name]) for name in ready
+        name: failed[name] if name in failed else _result(ready[name], laps[name]) for name in ready
     }
 
 
-def _result(ready: Completion, laps: Sequence[Lap]) -> Numbers:
+def _result(ready: Ready, laps: Sequence[Lap]) -> Numbers:
     rates = [lap.work / lap.seconds for lap in laps]
     return {
         "rate": spread(rates),
@@ -109,8 +109,8 @@ def ratio(results: Mapping[str, Numbers], ours: str, peer: str) -> Numbers:
     """
     for name in (ours, peer):
         if "rate" not in results.get(name, {}):
-            told = _told(results[name]) if name in results else "not measured"
-            return {"ours": ours, "peer": peer, "skipped": f"{name}: {told}"}
+            why = _text(results[name]) if name in results else "not measured"
+            return {"ours": ours, "peer": peer, "skipped": f"{name}: {why}"}
     both = results[ours], results[peer]
     rounds = [a / b for a, b in zip(both[0]["rates"], both[1]["rates"], strict=True)]
     return {
@@ -122,7 +122,7 @@ def ratio(results: Mapping[str, Numbers], ours: str, peer: str) -> Numbers:
 
 
 def enough(go: Callable[[int], float], seconds: float, unit: int) -> int:
-    """So many steps, a multiple of ``unit``, that ``go`` takes about ``seconds`` for them.
+    """The number of steps, a multiple of ``unit``, for which ``go`` takes about ``seconds``.
 
     >>> enough(lambda steps: steps / 1000, seconds=2.0, unit=50)
     2000
@@ -131,7 +131,7 @@ def enough(go: Callable[[int], float], seconds: float, unit: int) -> int:
     while True:
         took = max(go(steps), 1e-6)
         wanted = seconds / took * steps
-        # Fixed costs weigh on short runs: those are only trusted for what comes next.
+        # Fixed costs dominate short runs, so a short run only says how long the next one is.
         if wanted <= 4 * steps:
             return max(1, round(wanted / unit)) * unit
         steps = int(min(wanted / 2, 16 * steps) // unit) * unit
@@ -143,6 +143,6 @@ def _reason(error: Exception) -> Absent:
     return {"failed": f"{type(error).__name__}: {error}"}
 
 
-def _told(absent: Mapping[str, Any]) -> str:
+def _text(absent: Mapping[str, Any]) -> str:
     kind = "skipped" if "skipped" in absent else "failed"
     return f"{kind}, {absent[kind]}"

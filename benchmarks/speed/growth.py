@@ -1,4 +1,4 @@
-"""How the time of a step grows: with the dimension, with the chains, with the draws kept."""
+"""How the time of a step grows with the dimension, the chains and the draws kept."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from tacthmc.paper.figures.study import Numbers, Say
 from tacthmc.report import Table
 
 STEP_SIZE, FORCE_NOISE, ENERGY_NOISE = 1e-2, 3.0, 1.0
-# In 10⁶ dimensions the sampler is not what is tested: a step small enough for ξ's force, which
-# grows with the dimension as the energy does.
+# Small enough for ξ's force in 10⁶ dimensions, which grows with the dimension as the energy does;
+# only the speed is measured.
 LARGE_STEP_SIZE = 1e-8
 AXES = {
     "dimension": "dimension of a Gaussian, one chain",
@@ -38,10 +38,10 @@ class Config:
 
 
 QUICK = Config(
-    dimensions=(1, 100, 10_000, 1_000_000),
+    dimensions=(1, 1_000, 100_000),
     chains=(1, 16, 256),
-    keep_every=(1_000, 100, 10, 1),
-    seconds=0.3,
+    keep_every=(1_000, 30, 1),
+    seconds=0.1,
     repeats=3,
 )
 
@@ -73,8 +73,8 @@ def _gaussian(dimension: int, config: Config) -> Driven:
 def _mixture(chains: int, keep_every: int, config: Config) -> Driven:
     target = tacthmc.potential(tacthmc.targets.three_gaussians())
     noisy = tacthmc.noisy(target, force=FORCE_NOISE, energy=ENERGY_NOISE)
-    sampler = tacthmc.tact(STEP_SIZE, keep_every=keep_every)
-    return Driven(sampler, noisy, jnp.array([-4.0]), chains, config.seed)
+    start = jnp.array([-4.0])
+    return Driven(tacthmc.tact(STEP_SIZE), noisy, start, chains, config.seed, every=keep_every)
 
 
 def _axis(
@@ -94,7 +94,7 @@ def _axis(
     points = [{"size": size, **results[str(size)]} for size in sizes]
     for point in points:
         if "rate" in point:
-            # A step of all chains at once: what a user waits for.
+            # The time of a step of all chains, which is what a user waits for.
             point["step_seconds"] = point["chains"] / point["rate"]["median"]
     known = [point for point in points if "rate" in point]
     times = [(point["size"], point["step_seconds"]) for point in known]

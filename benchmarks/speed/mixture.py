@@ -1,28 +1,14 @@
-"""Chain-steps a second on the 1-D mixture, where all that is not the gradient is felt most."""
+"""Chain-steps per second on the 1-D mixture, where everything but the gradient counts most."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-import jax.numpy as jnp
-
-import tacthmc
-from benchmarks.speed import blackjax_loops, plain, posteriors_loops
+from benchmarks.speed import plain
 from benchmarks.speed.case import Case, shown
-from benchmarks.speed.clock import Contestant, Completion, by_turns, made_ready, ratio
-from benchmarks.speed.ours import Driven
-from tacthmc.compiler._cpu_flags import DEFAULT, OPTION, small_loop_bytes
-from tacthmc.dynamics._sampler import Sampler
+from benchmarks.speed.clock import Ready, by_turns, made_ready, ratio
+from benchmarks.speed.contestants import Config, blackjax, ours, posteriors
 from tacthmc.paper.figures.study import Numbers, Say
-from tacthmc.potentials._base import Potential
 from tacthmc.report import Table
 
-STEP_SIZE, FORCE_NOISE, ENERGY_NOISE = 1e-2, 3.0, 1.0
-OURS: dict[str, Callable[..., Sampler]] = {
-    "tact": tacthmc.tact,
-    "sgnht": tacthmc.sgnht,
-    "sghmc": tacthmc.sghmc,
-    "sgld": tacthmc.sgld,
-}
 PAIRS = (
     ("tact", "BlackJAX sgnht"),
     ("sgnht", "BlackJAX sgnht"),
@@ -31,34 +17,15 @@ PAIRS = (
     ("tact", "posteriors sgnht"),
     ("sgnht", "posteriors sgnht"),
 )
-
-
-@dataclass(frozen=True)
-class Config:
-    """Sizes; a lap of ours and of PyTorch takes about ``seconds``, one of BlackJAX ``steps``."""
-
-    chains: int = 8
-    seconds: float = 2.0
-    blackjax_steps: int = 400_000
-    keep_every: int = 50
-    heats: int = 3
-    """Rounds between the ways to write a peer's loop, before the fastest meets ours."""
-    repeats: int = 5
-    seed: int = 0
-
-
 QUICK = Config(seconds=0.5, blackjax_steps=50_000, heats=2, repeats=3)
 
 
 def measure(config: Config, say: Say) -> Numbers:
     """Heats among the ways of each peer, then the fastest of each against ours by turns."""
-    target = tacthmc.targets.three_gaussians()
-    start = jnp.array([-4.0])
-    noisy = tacthmc.noisy(tacthmc.potential(target), force=FORCE_NOISE, energy=ENERGY_NOISE)
     heats: dict[str, Numbers] = {}
-    fastest: dict[str, Completion] = {}
+    fastest: dict[str, Ready] = {}
     results: dict[str, Numbers] = {}
-    for peer, ways in _peers(config, target, start).items():
+    for peer, ways in (blackjax(config) | posteriors(config)).items():
         say(f"{peer}: {len(ways)} ways to write the loop")
         ready, absent = made_ready(ways, say)
         heats[peer] = {**by_turns(ready, config.heats, say), **absent}
@@ -68,83 +35,39 @@ def measure(config: Config, say: Say) -> Numbers:
         if raced:
             fastest[peer] = ready[max(raced, key=lambda name: raced[name])]
         else:
-            # All for the same reason: one is enough.
+            # All are absent for the same reason.
             results[peer] = next(iter(heats[peer].values()))
-    ours, absent = made_ready(_ours(config, noisy, start), say)
+    mine, absent = made_ready(ours(config), say)
     results |= absent
     say(f"ours and the fastest of each peer, {config.repeats} rounds by turns")
-    results |= by_turns(_alternating(ours, fastest), config.repeats, say)
-    pairs = [ratio(results, *pair) for pair in PAIRS]
-    sizes = plain.Sizes(
-        config.chains,
-        config.blackjax_steps,
-        config.keep_every,
-        config.heats,
-        config.seed,
-        FORCE_NOISE,
-    )
-    alone = plain.in_a_child(sizes, say)
+    results |= by_turns(_alternating(mine, fastest), config.repeats, say)
     return {
-        "alone": {"heats": alone, "ratios": _ratios_alone(results, alone)},
         "unit": "chain-steps per second",
-        "xla": {OPTION: small_loop_bytes(), "default": DEFAULT},
+        "configure_cpu": plain.configured(),
         "results": results,
-        "ratios": pairs,
+        "ratios": [ratio(results, *pair) for pair in PAIRS],
         "heats": heats,
+        "alone": without_configure_cpu(results, plain.in_a_child(config, say)),
     }
 
 
-def _ratios_alone(results: Numbers, alone: Numbers) -> list[Numbers]:
-    """Ours over the fastest loop of a peer in a process of its own."""
-    peers = plain.fastest(alone)
-    return [
-        {"ours": ours, "peer": peer, "ratio": results[ours]["rate"]["median"] / peers[peer]}
-        for ours, peer in PAIRS
-        if peer in peers and "rate" in results[ours]
-    ]
+def without_configure_cpu(results: Numbers, alone: Numbers) -> Numbers:
+    """What the other process measured, with ratios of ours to its fastest loops of BlackJAX."""
+    if "failed" in alone:
+        return {**alone, "ratios": []}
+    peers = plain.fastest(alone["heats"])
+    rows = []
+    for mine, peer in PAIRS:
+        both = results[mine], alone["ours"][mine]
+        if peer in peers and all("rate" in one for one in both):
+            here, there = (one["rate"]["median"] / peers[peer] for one in both)
+            rows.append({"ours": mine, "peer": peer, "ratio": here, "ratio_without": there})
+    return {**alone, "ratios": rows}
 
 
-def _ours(config: Config, noisy: Potential, start: jnp.ndarray) -> list[Contestant]:
-    def contestant(name: str, make: Callable[..., Sampler]) -> Contestant:
-        sampler = make(STEP_SIZE, keep_every=config.keep_every)
-        driven = Driven(sampler, noisy, start, config.chains, config.seed)
-        return Contestant(name, lambda: driven.ready(config.seconds))
-
-    return [contestant(name, make) for name, make in OURS.items()]
-
-
-def _peers(
-    config: Config, target: tacthmc.targets.GaussianMixture, start: jnp.ndarray
-) -> dict[str, list[Contestant]]:
-    peers = {
-        f"BlackJAX {name}": blackjax_loops.contestants(
-            name,
-            target,
-            start,
-            force_noise=FORCE_NOISE,
-            chains=config.chains,
-            steps=config.blackjax_steps,
-            keep_every=config.keep_every,
-            seed=config.seed,
-        )
-        for name in ("sgnht", "sghmc", "sgld")
-    }
-    peers["posteriors sgnht"] = posteriors_loops.contestants(
-        target,
-        force_noise=FORCE_NOISE,
-        chains=config.chains,
-        seconds=config.seconds / 2,
-        keep_every=config.keep_every,
-        seed=config.seed,
-    )
-    return peers
-
-
-def _alternating(
-    ours: dict[str, Completion], peers: dict[str, Completion]
-) -> dict[str, Completion]:
-    """Ours and theirs by turns, so that neither has the machine's better half of a round."""
-    both: dict[str, Completion] = {}
+def _alternating(ours: dict[str, Ready], peers: dict[str, Ready]) -> dict[str, Ready]:
+    """Ours and theirs alternately, so that both are spread over a whole round."""
+    both: dict[str, Ready] = {}
     for number in range(max(len(ours), len(peers))):
         for side in (ours, peers):
             both |= dict(list(side.items())[number : number + 1])
@@ -157,8 +80,7 @@ def tables(numbers: Numbers) -> Sequence[tuple[str, Table]]:
     for name, result in numbers["results"].items():
         compiled = result.get("compile_seconds")
         rows.append((name, *shown(result), "" if compiled is None else f"{compiled:.1f}"))
-    changed = numbers["xla"][OPTION] != numbers["xla"]["default"]
-    told = "; BlackJAX with our setting of XLA, without which it is slower" if changed else ""
+    both = ", both with tacthmc.configure_cpu" if numbers["configure_cpu"] else ""
     rates = Table(("", "chain-steps/s", "range", "compiled in s"), tuple(rows))
     heats = [
         (f"{peer}: {name}", *shown(result))
@@ -167,22 +89,24 @@ def tables(numbers: Numbers) -> Sequence[tuple[str, Table]]:
     ]
     return [
         ("mixture: 1-D, noisy gradients", rates),
-        (f"mixture: ours over theirs{told}", ratio_table(numbers["ratios"])),
+        (f"mixture: ours over theirs{both}", ratio_table(numbers["ratios"])),
         (
-            "mixture: ours over BlackJAX in a process of its own, as its users have it",
-            Table(
-                ("ours", "theirs", "times as fast"),
-                tuple(
-                    (pair["ours"], pair["peer"], f"{pair['ratio']:.2f}")
-                    for pair in numbers["alone"]["ratios"]
-                ),
-            ),
+            "mixture: ours over BlackJAX in a process of its own, without tacthmc.configure_cpu",
+            _alone_table(numbers["alone"]["ratios"]),
         ),
         (
             "mixture: the ways to write a peer's loop",
             Table(("", "chain-steps/s", "range"), tuple(heats)),
         ),
     ]
+
+
+def _alone_table(pairs: Sequence[Numbers]) -> Table:
+    rows = [
+        (pair["ours"], pair["peer"], f"{pair['ratio']:.2f}", f"{pair['ratio_without']:.2f}")
+        for pair in pairs
+    ]
+    return Table(("ours", "theirs", "times as fast: ours with it", "ours without it"), tuple(rows))
 
 
 def ratio_table(pairs: Sequence[Numbers]) -> Table:

@@ -1,4 +1,4 @@
-"""Milliseconds a chain-step on three networks: ``tact`` against Algorithm 1 in eager PyTorch."""
+"""Milliseconds per chain-step on three networks: ``tact`` and Algorithm 1 in eager PyTorch."""
 
 import math
 import random
@@ -9,19 +9,19 @@ from functools import partial
 
 import jax
 
+from benchmarks.machine import threads
 from benchmarks.speed import torch_networks
 from benchmarks.speed.case import Case, number, shown
 from benchmarks.speed.clock import (
     Contestant,
     Lap,
-    Completion,
+    Ready,
     by_turns,
     enough,
     made_ready,
     ratio,
     spread,
 )
-from benchmarks.speed.machine import threads
 from benchmarks.speed.mixture import ratio_table
 from benchmarks.speed.problems import LEARNING_RATE, PRECISION, Problem, problem
 from benchmarks.speed.torch_tact import TorchTact, load_torch
@@ -31,9 +31,9 @@ from tacthmc.report import Table
 
 @dataclass(frozen=True)
 class Config:
-    """Networks with their batch sizes; a lap takes about ``seconds``, and there are many of them.
+    """Networks with their batch sizes; a lap takes about ``seconds``.
 
-    See :class:`benchmarks.speed.overhead.Config`.
+    :class:`benchmarks.speed.overhead.Config` says why laps are short and many.
     """
 
     networks: tuple[tuple[str, int], ...] = (("mlp", 128), ("cnn", 64), ("lstm", 64))
@@ -44,7 +44,7 @@ class Config:
     seed: int = 0
 
 
-QUICK = Config(seconds=1.0, repeats=3)
+QUICK = Config(chains=(1,), seconds=0.3, repeats=3)
 
 
 def measure(config: Config, say: Say) -> Numbers:
@@ -76,12 +76,12 @@ def measure(config: Config, say: Say) -> Numbers:
 
 
 def thread_counts() -> list[int]:
-    """One, and all: in small networks threads can cost PyTorch more than they give."""
+    """One and all: on small networks more threads can make PyTorch slower."""
     return sorted({1, threads()})
 
 
 def device_counts() -> list[int]:
-    """One (whose operations may use all cores), and one for every core."""
+    """One device, whose operations may use all cores, and one device per core."""
     return sorted({1, min(threads(), len(jax.devices()))})
 
 
@@ -97,8 +97,8 @@ def with_milliseconds(result: Numbers) -> Numbers:
     return {"milliseconds": spread([1e3 / rate for rate in result["rates"]]), **result}
 
 
-def torch_ready(made: Problem, chains: int, count: int, config: Config) -> Completion:
-    """Algorithm 1 in eager PyTorch on so many threads: chains one after another."""
+def torch_ready(made: Problem, chains: int, count: int, config: Config) -> Ready:
+    """Algorithm 1 in eager PyTorch on ``count`` threads, one chain after another."""
     torch = load_torch()
     torch.manual_seed(config.seed)
     random.seed(config.seed)
@@ -123,7 +123,7 @@ def torch_ready(made: Problem, chains: int, count: int, config: Config) -> Compl
         )
 
     def run(steps: int) -> float:
-        # Each time: the process is shared with contestants that have another number.
+        # On every lap, because other contestants of this process set another number.
         torch.set_num_threads(count)
         energies: list[float] = []
         begun = time.perf_counter()
@@ -137,7 +137,7 @@ def torch_ready(made: Problem, chains: int, count: int, config: Config) -> Compl
     run(2)
     steps = enough(run, config.seconds, unit=5)
     facts = {"steps": steps, "chains": chains, "threads": count}
-    return Completion(lambda: Lap(run(steps), steps * chains), None, facts)
+    return Ready(lambda: Lap(run(steps), steps * chains), None, facts)
 
 
 def tables(numbers: Numbers) -> Sequence[tuple[str, Table]]:

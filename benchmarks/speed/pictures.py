@@ -1,13 +1,11 @@
-"""Small pictures of ``bench.json`` for the docs.
+"""Draw how the time of a step grows: ``docs/img/growth-*.png`` from ``bench.json``."""
 
-python -m benchmarks.speed.pictures bench.json docs/img
-"""
-
-import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed.file import read_bench
+from benchmarks.record import RECORDS
+from benchmarks.speed.command import read_bench
 from tacthmc.paper.figures.study import Numbers, new_figure
 
 LABELS = {
@@ -51,7 +49,11 @@ def write_pictures(folder: Path, results: Numbers) -> list[Path]:
     return written
 
 
-if __name__ == "__main__":
-    source, folder = sys.argv[1:]
-    for path in write_pictures(Path(folder), read_bench(Path(source))):
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--source", type=Path, default=RECORDS / "bench.json")
+    parser.add_argument("--folder", type=Path, default=RECORDS.parents[1] / "docs" / "img")
+
+
+def main(args: Namespace) -> None:
+    for path in write_pictures(args.folder, read_bench(args.source)):
         print(path)

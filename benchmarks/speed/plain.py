@@ -1,5 +1,6 @@
-"""BlackJAX as its users have it: in a process of its own, without our setting of XLA.
+"""The mixture's loops without ``tacthmc.configure_cpu``, in a process of their own.
 
+BlackJAX's users have their loops like that, and so do ours who do not call ``configure_cpu``.
 ``python -m benchmarks.speed.plain`` is that process; it prints one JSON object.
 """
 
@@ -7,72 +8,57 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
-import jax.numpy as jnp
-
-from benchmarks.speed import blackjax_loops
 from benchmarks.speed.clock import by_turns, made_ready
-from tacthmc.compiler._cpu_flags import OPTION
+from benchmarks.speed.contestants import Config, blackjax, ours
 from tacthmc.paper.figures.study import Numbers, Say
-from tacthmc.targets import three_gaussians
 
-NAMES = ("sgnht", "sghmc", "sgld")
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What the child measures."""
-
-    chains: int
-    steps: int
-    keep_every: int
-    heats: int
-    seed: int
-    force_noise: float
+SETTINGS = ("xla_backend_extra_options", "xla_cpu_prefer_vector_width")
+"""What ``tacthmc.configure_cpu`` sets."""
 
 
-def in_a_child(sizes: Sizes, say: Say) -> Numbers:
-    """The heats among BlackJAX's loops in a fresh process, by sampler; or why there are none."""
+def configured() -> bool:
+    """Whether this process computes with those settings."""
+    return any(name in os.environ.get("XLA_FLAGS", "") for name in SETTINGS)
+
+
+def in_a_child(config: Config, say: Say) -> Numbers:
+    """Ours, and the heats among BlackJAX's loops, in a fresh process; or why there are none."""
     flags = os.environ.get("XLA_FLAGS", "").split()
-    plain = " ".join(flag for flag in flags if OPTION not in flag)
-    environment = {**os.environ, "TACTHMC_XLA_FLAGS": "0", "XLA_FLAGS": plain}
-    say("BlackJAX as its users have it: a process without our setting of XLA")
-    command = [sys.executable, "-m", "benchmarks.speed.plain", json.dumps(asdict(sizes))]
+    plain = " ".join(flag for flag in flags if not any(name in flag for name in SETTINGS))
+    say("the same without tacthmc.configure_cpu, in a process of its own")
+    command = [sys.executable, "-m", "benchmarks.speed.plain", json.dumps(asdict(config))]
+    environment = {**os.environ, "XLA_FLAGS": plain}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        return {"failed": done.stderr.strip().splitlines()[-1:] or ["no word"]}
+        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1]}
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def heats(sizes: Sizes) -> Numbers:
-    """Every way to write each sampler's loop, by turns."""
-    found: Numbers = {}
-    for name in NAMES:
-        ways = blackjax_loops.contestants(
-            name,
-            three_gaussians(),
-            jnp.array([-4.0]),
-            force_noise=sizes.force_noise,
-            chains=sizes.chains,
-            steps=sizes.steps,
-            keep_every=sizes.keep_every,
-            seed=sizes.seed,
-        )
-        ready, absent = made_ready(ways, lambda text: None)
-        found[f"BlackJAX {name}"] = {**by_turns(ready, sizes.heats, lambda text: None), **absent}
+def measured(config: Config) -> Numbers:
+    """Ours by turns, and every way to write each of BlackJAX's loops by turns."""
+
+    def quiet(text: str) -> None:
+        pass
+
+    ready, absent = made_ready(ours(config), quiet)
+    found: Numbers = {"ours": by_turns(ready, config.repeats, quiet) | absent, "heats": {}}
+    for peer, ways in blackjax(config).items():
+        ready, absent = made_ready(ways, quiet)
+        found["heats"][peer] = {**by_turns(ready, config.heats, quiet), **absent}
     return found
 
 
 def fastest(heats: Numbers) -> dict[str, float]:
-    """The median rate of each sampler's fastest way."""
+    """The median rate of each peer's fastest way."""
     rates = {
         name: [way["rate"]["median"] for way in ways.values() if "rate" in way]
         for name, ways in heats.items()
-        if isinstance(ways, dict)
     }
     return {name: max(found) for name, found in rates.items() if found}
 
 
 if __name__ == "__main__":
-    print(json.dumps(heats(Sizes(**json.loads(sys.argv[1])))))
+    assert not configured()
+    print(json.dumps(measured(Config(**json.loads(sys.argv[1])))))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.speed.clock import Contestant, Lap, Completion, Skipped, enough
+from benchmarks.speed.clock import Contestant, Lap, Ready, Skipped, enough
 from tacthmc.targets import GaussianMixture
 
 STEP_SIZE, FRICTION = 0.1, 1.0
@@ -76,9 +76,9 @@ def contestants(
     keep_every: int,
     seed: int,
 ) -> list[Contestant]:
-    """Its SGNHT in every way, each for about so many seconds a lap."""
+    """Its SGNHT in every way; a lap takes about ``seconds``."""
 
-    def prepare(way: str) -> Completion:
+    def prepare(way: str) -> Ready:
         torch, sgnht = load()
         torch.manual_seed(seed)
         first, step = stepper(torch, sgnht, target, way, force_noise, chains)
@@ -101,6 +101,6 @@ def contestants(
         run(keep_every)
         steps = enough(run, seconds, keep_every)
         facts = {"way": WAYS[way], "steps": steps, "chains": chains}
-        return Completion(lambda: Lap(run(steps), steps * chains), None, facts)
+        return Ready(lambda: Lap(run(steps), steps * chains), None, facts)
 
     return [Contestant(way, partial(prepare, way)) for way in WAYS]

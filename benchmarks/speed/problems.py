@@ -8,11 +8,9 @@ import numpy as np
 
 import tacthmc
 from benchmarks.speed.ours import Driven
-from tacthmc._positions import dimension
-from tacthmc.compiler._cpu_devices import mesh_of_cores
-from tacthmc.potentials._base import Potential
-from tacthmc.run._gradient_cost import gradient_cost
-from tacthmc.samplers import tact_per_datum
+from tacthmc.paper import networks as models
+from tacthmc.potentials import Potential
+from tacthmc.samplers import per_datum
 
 SHAPES = {"mlp": ((28, 28), 47), "cnn": ((32, 32, 3), 10), "lstm": ((28, 28), 10)}
 """An image's shape, and how many classes there are."""
@@ -35,23 +33,16 @@ class Problem:
     @property
     def dimension(self) -> int:
         """The number of parameters."""
-        return dimension(self.init)
+        return sum(leaf.size for leaf in jax.tree.leaves(self.init))
 
     def driven(self, chains: int, seed: int, cores: int = 1) -> Driven:
         """``tact`` with its defaults on it, through ``tacthmc.sample``."""
-        sampler = tact_per_datum(LEARNING_RATE, len(self.labels))
-        mesh = mesh_of_cores(chains, self.batch_size, self._batches, cores)
-        return Driven(sampler, self.potential, self.init, chains, seed, mesh)
-
-    def _batches(self, ways: int) -> bool:
-        data = self.potential.init_data(jax.random.key(0))
-        return gradient_cost(self.potential, data, self.init, None).spreads_batches(ways)
+        sampler = tacthmc.tact(per_datum(LEARNING_RATE, len(self.labels)))
+        return Driven(sampler, self.potential, self.init, chains, seed, cores=cores)
 
 
 def problem(name: str, num_data: int, batch_size: int, seed: int) -> Problem:
     """The posterior of ``mlp``, ``cnn`` or ``lstm`` with bytes as images and any labels."""
-    from tacthmc.paper import networks as models
-
     shape, classes = SHAPES[name]
     rng = np.random.default_rng(seed)
     images = rng.integers(0, 256, (num_data, *shape), dtype=np.uint8)

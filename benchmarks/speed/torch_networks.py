@@ -1,7 +1,7 @@
 """The networks of ``tacthmc.paper.networks`` as a PyTorch user writes them.
 
-Parameter for parameter the same, but for ``nn.LSTM``'s second vector of biases, which adds to
-its first and has no choice about being there.
+They have the same parameters, except for ``nn.LSTM``'s second vector of biases, which is added to
+the first and cannot be left out.
 """
 
 from typing import Any

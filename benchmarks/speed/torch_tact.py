@@ -1,4 +1,4 @@
-"""Algorithm 1 in eager PyTorch, as its user would write it: the peer of ``tact`` on networks.
+"""Algorithm 1 in eager PyTorch as a user would write it: the peer of ``tact`` on networks.
 
 One module a chain, one call of autograd a step, a loop over parameters under ``no_grad``; what
 is scalar (ξ and its thermostat, the bias) is plain Python, which is the fastest there.

@@ -1,4 +1,4 @@
-"""The targets of the mobility benchmark: their law is what is said, their noise as well."""
+"""The targets of the mobility benchmark have the law and the noise that they state."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tacthmc
-from benchmarks.mobility_targets import (
+from benchmarks.maintained.mobility_targets import (
     BATCH_SIZE,
     CURVATURE,
     NUM_DATA,
@@ -59,7 +59,7 @@ def test_energies_of_the_examples_sum_to_the_mixture(target, posterior, places):
 def test_mini_batches_are_unbiased_and_as_noisy_as_asked(target, posterior, places):
     count = 4_000
     keys = jax.random.split(jax.random.key(1), count)
-    centre = np.asarray(target.means, float).mean(axis=0)
+    center = np.asarray(target.means, float).mean(axis=0)
     one = jax.vmap(lambda k, x: posterior.value_and_grad(x, posterior.batch(k, x)), (0, None))
     estimates, exact = jax.jit(one), jax.jit(jax.value_and_grad(target))
     for theta in (places[0], places[-1]):
@@ -69,7 +69,7 @@ def test_mini_batches_are_unbiased_and_as_noisy_as_asked(target, posterior, plac
         sd = gradients.std(axis=0)
         assert abs(values.mean() - whole) < QUANTILE * values.std() / np.sqrt(count)
         assert np.all(np.abs(gradients.mean(axis=0) - slope) < QUANTILE * sd / np.sqrt(count))
-        away = np.asarray(theta, float) - centre
+        away = np.asarray(theta, float) - center
         expected = NOISE**2 * (1 + np.mean((CURVATURE * away) ** 2))
         assert np.mean(sd**2) == pytest.approx(expected, rel=0.1)
         # Exact, from all examples: their energies' noise, and how it goes with their forces'.
@@ -87,7 +87,7 @@ def test_prior_and_likelihood_sum_to_the_mixture_in_a_wide_prior():
     rest = np.eye(12) - basis @ basis.T
     for key in jax.random.split(jax.random.key(2)):
         theta = subspace.start + 2 * jax.random.normal(key, (12,))
-        prior, likelihood = split.energy_parts(theta)
+        prior, likelihood, _ = split.full(theta)
         away = np.asarray(theta - subspace.middle, float)
         mixture = float(subspace.mixture(jnp.asarray(away @ basis, jnp.float32)))
         others = 0.5 * away @ rest @ away / PRIOR_SD**2

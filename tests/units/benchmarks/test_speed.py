@@ -1,4 +1,4 @@
-"""``python -m benchmarks speed`` on tiny sizes: what it writes and says. Nothing here depends on how fast."""
+"""The cases of ``python -m benchmarks speed`` on tiny sizes; no test depends on how fast."""
 
 import builtins
 import importlib
@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,15 +18,17 @@ from benchmarks.speed import (
     bare,
     blackjax_loops,
     clock,
+    contestants,
     growth,
     mixture,
     networks,
     overhead,
+    plain,
     torch_networks,
     torch_tact,
 )
 from benchmarks.speed.catalog import CASES
-from benchmarks.speed.clock import Contestant, Lap, Completion, Skipped
+from benchmarks.speed.clock import Contestant, Lap, Ready, Skipped
 from benchmarks.speed.problems import SHAPES, Problem, problem
 from tacthmc.dynamics import PowerCoupling
 
@@ -43,7 +46,7 @@ SMALL = {
         growth.QUICK,
         dimensions=(1, 20),
         chains=(2,),
-        keep_every=(10,),
+        keep_every=(50,),
         kept_chains=2,
         seconds=1e-3,
         repeats=1,
@@ -83,9 +86,9 @@ def test_contestants_take_turns_and_one_that_fails_stops_nobody():
         raise RuntimeError("no idea")
 
     contestants = [
-        Contestant("ours", lambda: Completion(lambda: lap("ours", 8.0), 1.5, {"steps": 4})),
-        Contestant("falls", lambda: Completion(lambda: lap("falls", 2.0))),
-        Contestant("theirs", lambda: Completion(lambda: lap("theirs", 2.0))),
+        Contestant("ours", lambda: Ready(lambda: lap("ours", 8.0), 1.5, {"steps": 4})),
+        Contestant("falls", lambda: Ready(lambda: lap("falls", 2.0))),
+        Contestant("theirs", lambda: Ready(lambda: lap("theirs", 2.0))),
         Contestant("absent", absent),
         Contestant("broken", broken),
     ]
@@ -173,17 +176,19 @@ def test_the_coupling_in_python_is_ours():
 # --- Cases.
 
 
+# Functions of the module, so that all tests share one compiled program.
+def log_likelihood(theta, batch):
+    return -0.5 * (batch[0].astype(jnp.float32) / 255 @ theta["w"] + theta["b"]) ** 2
+
+
+def log_prior(theta):
+    return -0.5 * (jnp.sum(theta["w"] ** 2) + theta["b"] ** 2)
+
+
 def toy(name, num_data, batch_size, seed):
     """A regression on pixels in place of a network: what a case does with it is the same."""
     images = np.random.default_rng(seed).integers(0, 256, (num_data, 3), dtype=np.uint8)
     labels = np.zeros(num_data, np.int32)
-
-    def log_likelihood(theta, batch):
-        return -0.5 * (batch[0].astype(jnp.float32) / 255 @ theta["w"] + theta["b"]) ** 2
-
-    def log_prior(theta):
-        return -0.5 * (jnp.sum(theta["w"] ** 2) + theta["b"] ** 2)
-
     data = (images, labels)
     target = tacthmc.posterior(log_prior, log_likelihood, data, batch_size, batched=True)
     init = {"w": jnp.full(3, 0.1), "b": jnp.array(0.1)}
@@ -224,8 +229,9 @@ def test_steps_alone_are_those_of_a_run():
     steps = run.steps()
     steps.run(3)
     steps.run(1)
-    trace = run.run(4 * steps.keep_every).trace
-    np.testing.assert_allclose(steps.chains.state.tempering.xi, trace["xi"][:, -1], rtol=1e-5)
+    trace = run.run(4 * steps.every).trace
+    xi = steps.chains.each.state.tempering.xi
+    np.testing.assert_allclose(xi, trace["xi"][:, -1], rtol=1e-5)
 
 
 def test_steps_of_a_chain_that_is_lost_are_not_timed():
@@ -235,10 +241,9 @@ def test_steps_of_a_chain_that_is_lost_are_not_timed():
         replace(made, init=broken).driven(2, 0).steps().run(1)
 
 
-def test_steps_alone_know_no_mesh():
-    mesh = jax.make_mesh((1,), ("chains",))
-    with pytest.raises(ValueError, match="mesh"):
-        replace(toy("mlp", 8, 4, 0).driven(2, 0), mesh=mesh).steps()
+def test_steps_are_timed_on_one_core():
+    with pytest.raises(ValueError, match="one core"):
+        toy("mlp", 8, 4, 0).driven(2, 0, cores=2).steps()
 
 
 def test_the_fastest_number_of_threads_counts():
@@ -252,9 +257,8 @@ def test_the_fastest_number_of_threads_counts():
 def test_networks_are_those_of_the_package(name):
     pytest.importorskip("tacthmc.paper.networks")
     made = problem(name, 8, 4, 0)
-    value, gradient = made.potential.value_and_grad(
-        made.init, jax.tree.map(lambda x: x[:4], made.potential.data)
-    )
+    batch = jax.tree.map(lambda x: x[:4], made.potential.data)
+    value, gradient = eqx.filter_jit(made.potential.value_and_grad)(made.init, batch)
     assert jnp.isfinite(value)
     assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
     torch = pytest.importorskip("torch")
@@ -279,13 +283,24 @@ def test_algorithm_1_in_pytorch_if_it_is_installed(name):
     assert abs(chain.xi) <= torch_tact.WALL
 
 
+def in_no_child(config, say):
+    """What the process without configure_cpu would measure."""
+    say("a process of its own")
+    rates = {name: {"rate": {"median": 2.0}} for name in ("tact", "sgnht", "sghmc", "sgld")}
+    return {"ours": rates, "heats": {"BlackJAX sgnht": {"way": {"rate": {"median": 1.0}}}}}
+
+
 @pytest.fixture(scope="module", params=list(SMALL))
 def measured(request):
     case, said = CASES[request.param], []
     small = replace(case, quick=SMALL[request.param])
     with pytest.MonkeyPatch.context() as patch:
-        # Two ways of seven: compiling is what takes the time of these tests.
+        # Two ways of seven and two samplers of four: compiling takes the time of these tests.
         patch.setattr(blackjax_loops, "WAYS", blackjax_loops.WAYS[-2:])
+        some = {name: contestants.OURS[name] for name in ("tact", "sgnht")}
+        patch.setattr(contestants, "OURS", some)
+        patch.setattr(mixture, "PAIRS", [pair for pair in mixture.PAIRS if pair[0] in some])
+        patch.setattr(plain, "in_a_child", in_no_child)
         for module in (networks, overhead):
             patch.setattr(module, "problem", toy)
         return case, small.results(True, None, 3, said.append), said
@@ -316,7 +331,8 @@ def leaves_with_rates(value):
 
 def test_every_rate_is_positive_with_its_range(measured):
     _, results, _ = measured
-    found = list(leaves_with_rates(results))
+    # What the other process measured is not real here.
+    found = list(leaves_with_rates({k: v for k, v in results.items() if k != "alone"}))
     assert found
     for result in found:
         rate = result["rate"]
@@ -345,15 +361,57 @@ def test_the_fastest_way_meets_ours_by_turns(measured):
 def test_a_missing_peer_is_told_and_skipped(monkeypatch):
     missing(monkeypatch, "blackjax", "torch", "posteriors")
     said = []
-    config = replace(SMALL["mixture"], repeats=1)
-    results = mixture.measure(config, said.append)
+    monkeypatch.setattr(contestants, "OURS", {"sgld": tacthmc.sgld})
+    monkeypatch.setattr(mixture, "PAIRS", (("sgld", "BlackJAX sgld"), ("sgld", "posteriors sgnht")))
+    monkeypatch.setattr(plain, "in_a_child", in_no_child)
+    results = mixture.measure(replace(SMALL["mixture"], repeats=1), said.append)
     assert "pip install" in results["results"]["BlackJAX sgnht"]["skipped"]
     assert "pip install torch" in results["results"]["posteriors sgnht"]["skipped"]
     assert any("pip install" in text for text in said)
-    assert all("rate" in results["results"][name] for name in mixture.OURS)
+    assert "rate" in results["results"]["sgld"]
     assert all("skipped" in pair for pair in results["ratios"])
     text = str(mixture.tables(results))
     assert "pip install" in text
+
+
+def test_a_process_without_our_settings_measures_the_same(monkeypatch):
+    flags = f"--xla_cpu_multi_thread_eigen=false --{plain.SETTINGS[1]}=256"
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    assert plain.configured()
+    said = []
+    # Nobody can run minus one chain, so that nothing is compiled.
+    found = plain.in_a_child(replace(SMALL["mixture"], chains=-1), said.append)
+    assert set(found["ours"]) == set(contestants.OURS)
+    assert set(found["heats"]) == {"BlackJAX sgnht", "BlackJAX sghmc", "BlackJAX sgld"}
+    assert all("failed" in result for result in found["ours"].values())
+    assert said
+
+
+def test_a_process_that_fails_leaves_its_last_words(monkeypatch):
+    monkeypatch.setattr(plain.sys, "executable", "false")
+    found = plain.in_a_child(SMALL["mixture"], lambda text: None)
+    assert found == {"failed": "no message"}
+    assert mixture.without_configure_cpu({}, found)["ratios"] == []
+
+
+def test_ratios_are_ours_with_and_without_our_settings():
+    ours = {name: {"rate": {"median": 4.0}} for name in ("tact", "sgnht", "sghmc", "sgld")}
+    alone = in_no_child(None, lambda text: None)
+    found = mixture.without_configure_cpu(ours, alone)["ratios"]
+    assert found == [
+        {"ours": name, "peer": "BlackJAX sgnht", "ratio": 4.0, "ratio_without": 2.0}
+        for name in ("tact", "sgnht")
+    ]
+
+
+def test_what_is_measured_without_our_settings(monkeypatch):
+    monkeypatch.setattr(contestants, "OURS", {"sgld": tacthmc.sgld})
+    monkeypatch.setattr(blackjax_loops, "WAYS", blackjax_loops.WAYS[-1:])
+    found = plain.measured(SMALL["mixture"])
+    assert found["ours"]["sgld"]["rate"]["min"] > 0
+    fastest = plain.fastest(found["heats"])
+    assert set(fastest) == set(found["heats"])
+    assert all(rate > 0 for rate in fastest.values())
 
 
 def test_the_slope_is_of_the_upper_half():

@@ -1,25 +1,26 @@
-"""The command ``python -m benchmarks speed``: which cases it runs, and what it leaves in its file."""
+"""``python -m benchmarks speed``: which cases it runs, and what it leaves in its file."""
 
 import io
 import math
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from benchmarks.__main__ import app
+from benchmarks import __main__ as runner
+from benchmarks import record
+from benchmarks.machine import Elsewhere, cpu_name
 from benchmarks.speed import command, mixture, pictures
 from benchmarks.speed.catalog import CASES
-from benchmarks.speed.file import read_bench, write_bench
-from benchmarks.speed.machine import Elsewhere, cpu_name
-from benchmarks.speed.options import CaseName
+from benchmarks.speed.command import read_bench
 
 
-def test_names_on_the_command_line_are_those_of_the_catalogue():
-    assert [case.value for case in CaseName] == list(CASES)
+@pytest.fixture(autouse=True)
+def compiler_as_it_is(monkeypatch):
+    """The tests set the compiler and the devices themselves."""
+    monkeypatch.setattr(runner.tacthmc, "configure_cpu", lambda: None)
+    monkeypatch.setattr(command, "_cores_as_devices", lambda: None)
 
 
 def counted(case):
@@ -43,7 +44,9 @@ def two(monkeypatch):
 
 def run(out, *only, repeats=None, seed=0):
     console = Console(record=True, width=100, file=io.StringIO())
-    command.bench(out, only, True, repeats, seed, console)
+    words = ["--quick", "--out", str(out), "--seed", str(seed)]
+    words += ["--repeats", str(repeats)] * (repeats is not None) + ["--only", *only] * bool(only)
+    command.measured(runner.parsed("speed", command, words), console)
     return console.export_text()
 
 
@@ -60,7 +63,8 @@ def test_only_leaves_the_other_cases_as_they_were(two, tmp_path):
     assert after["cases"]["growth"]["value"] == 2
     assert two["growth"][-1].repeats == 7
     assert two["growth"][-1].seed == 5
-    assert "--only growth --quick --repeats 7 --seed 5" in after["command"]
+    expected = "--quick --out bench.json --seed 5 --repeats 7 --only growth"
+    assert after["command"] == f"python -m benchmarks speed {expected}"
     assert len(two["mixture"]) == 1
     assert not list(out.parent.glob("*.part"))
 
@@ -132,7 +136,8 @@ def test_a_file_of_something_else_is_left_alone(two, tmp_path, text):
 
 
 def test_what_is_written_is_read_back(tmp_path):
-    path = write_bench(tmp_path / "b.json", {"cases": {"a": {"x": np.float32(0.5), "n": math.nan}}})
+    cases = {"cases": {"a": {"x": np.float32(0.5), "n": math.nan}}}
+    path = record.write(tmp_path / "b.json", cases)
     assert read_bench(path) == {"cases": {"a": {"x": 0.5, "n": None}}}
 
 
@@ -160,25 +165,25 @@ def test_the_processor_is_named(tmp_path):
     assert cpu_name(tmp_path / "none")
 
 
-def test_help_says_what_there_is():
-    result = CliRunner().invoke(app, ["speed", "--help"])
-    text = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", result.output).replace("│", " ").split())
-    assert result.exit_code == 0
-    for word in ("--out", "--only", "--quick", "--repeats", "--seed", "Examples", "BlackJAX"):
+def test_help_says_what_there_is(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        runner.main(["speed", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for word in ("--out", "--only", "--quick", "--repeats", "--seed", "BlackJAX", *CASES):
         assert word in text
     assert "python -m benchmarks speed --quick" in text
 
 
 def test_the_command_writes_where_it_is_told(two, tmp_path):
     out = tmp_path / "bench.json"
-    result = CliRunner().invoke(app, ["speed", "--quick", "--only", "mixture", "--out", str(out)])
-    assert result.exit_code == 0, result.output
+    assert runner.main(["speed", "--quick", "--only", "mixture", "--out", str(out)]) == 0
     assert list(read_bench(out)["cases"]) == ["mixture"]
 
 
-def test_a_bad_file_is_told_in_one_line(two, tmp_path):
+def test_a_bad_file_is_told_in_one_line(two, tmp_path, capsys):
     out = tmp_path / "bench.json"
     out.write_text("{}")
-    result = CliRunner().invoke(app, ["speed", "--out", str(out)])
-    assert result.exit_code == 1
-    assert "was not written by python -m benchmarks speed" in result.output
+    assert runner.main(["speed", "--out", str(out)]) == 1
+    errors = capsys.readouterr().err
+    assert "was not written by python -m benchmarks speed" in errors
+    assert len(errors.splitlines()) == 1

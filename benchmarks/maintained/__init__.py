@@ -1,0 +1,1 @@
+"""Measurements that are kept up to date with the library."""
