@@ -18,6 +18,7 @@ import jax
 import pytest
 
 import tacthmc
+from tests.durations import Durations
 
 # Programs of the tests are small loops.
 tacthmc.configure_cpu()
@@ -27,6 +28,13 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 def pytest_addoption(parser):
     parser.addoption("--record", help="write what the statistical checks measured to this file")
+    parser.addoption("--durations-record", help="write the slowest tests to this file")
+
+
+def pytest_configure(config):
+    target = config.getoption("--durations-record")
+    if target and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations(target, "make durations"))
 
 
 @pytest.fixture(autouse=True, scope="module")

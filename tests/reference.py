@@ -18,13 +18,13 @@ class Thermostat:
     def __init__(self, kind, gamma):
         self.kind, self.gamma = kind, gamma
 
-    def advance(self, z, r, m, eta, bath, weight, settled=None):
-        calm = np.eye(len(m))
-        if settled is not None:
-            calm = expm(-weight / 2 * self.matrix(settled, m))
+    def advance(self, z, r, m, eta, bath, weight, mean_friction=None):
+        damping = np.eye(len(m))
+        if mean_friction is not None:
+            damping = expm(-weight / 2 * self.matrix(mean_friction, m))
         if self.kind == "matrix":
-            return z + weight / self.gamma * (np.outer(r, r) - eta * bath * calm / m)
-        excess = r**2 - eta * bath * np.diagonal(calm) / m
+            return z + weight / self.gamma * (np.outer(r, r) - eta * bath * damping / m)
+        excess = r**2 - eta * bath * np.diagonal(damping) / m
         if self.kind == "diagonal":
             return z + weight / self.gamma * excess
         if self.kind == "tensor":  # two leaves: all but the last coordinate, and the last
@@ -56,7 +56,7 @@ def splitting_step(s, grad, noise, p):
     half = expm(-(lam**2) / 2 * thermostat.matrix(ahead, m))
     r = half @ (half @ r - lam * eta / m * g + lam * np.sqrt(2 * c * eta) / m * noise["theta"])
     plain = thermostat.advance(ahead, r, m, eta, bath, lam**2 / 2)
-    z = thermostat.advance(z, (old + r) / 2, m, eta, bath, lam**2, s["settled"])
+    z = thermostat.advance(z, (old + r) / 2, m, eta, bath, lam**2, s["mean_friction"])
     if thermostat.kind == "matrix":  # off the diagonal by the momenta themselves
         z = np.where(np.eye(len(m), dtype=bool), z, plain)
     theta = theta + r / 2

@@ -1,12 +1,14 @@
 """One table of all samplers, for the properties that every one of them must have."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 import tacthmc
 from tacthmc import samplers
@@ -93,6 +95,17 @@ def keep_of(name: str) -> tacthmc.Keep:
     return KEEPS.get(name, FROM_THE_START)
 
 
+def every_sampler(*fast: str) -> list[Any]:
+    """All names, as parameters of a test; those that are not named here are for the slow suite."""
+    assert set(fast) <= set(SAMPLERS)
+    return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in SAMPLERS]
+
+
+def chains_of_each(samplers: list[Any], chains: int) -> list[Any]:
+    """A list for :func:`tacthmc.sample`, which makes it one compiled program."""
+    return [sampler for sampler in samplers for _ in range(chains)]
+
+
 def from_anywhere(key):
     return jax.tree.map(lambda x: jax.random.normal(key, x.shape), START)
 
@@ -109,7 +122,9 @@ def noisy():
     return tacthmc.noisy(tacthmc.potential(energy), force=1.0, energy=0.5)
 
 
+@cache
 def minibatched(batches):
+    """The same object each time, so that its compiled programs are found again."""
     data = jnp.asarray(np.random.default_rng(0).normal(size=(23, 2)), jnp.float32)
     return tacthmc.posterior(
         lambda p: -energy(p),
@@ -120,6 +135,7 @@ def minibatched(batches):
     )
 
 
+@cache
 def mislabeled(batches):
     """As :func:`minibatched`, of examples with labels, most of which are wrong."""
     rng = np.random.default_rng(0)

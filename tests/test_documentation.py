@@ -1,4 +1,4 @@
-"""Every example in docstrings, README and docs runs; every public name has one."""
+"""Every example in docstrings, README and docs runs, and their numbers are those of records."""
 
 import doctest
 import importlib
@@ -11,9 +11,26 @@ import jax
 import pytest
 
 import tacthmc
+from benchmarks.pages import PAGES, expected
 
 ROOT = Path(__file__).parent.parent
 MODULES = ["tacthmc"] + [info.name for info in pkgutil.walk_packages(tacthmc.__path__, "tacthmc.")]
+ROOMS = [
+    *(tacthmc.compiler, tacthmc.potentials, tacthmc.targets, tacthmc.dynamics, tacthmc.samplers),
+    *(tacthmc.store, tacthmc.diagnostics, tacthmc.run, tacthmc.tuning, tacthmc.predict),
+    tacthmc.report,
+]
+PARTS = (tacthmc, tacthmc.dynamics, tacthmc.samplers)
+"""Where users find the classes that they put together."""
+RECORDS = (tacthmc.dynamics.State, tacthmc.dynamics.TemperingState)
+"""Classes that only the library makes."""
+
+
+def blocks_of(page):
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
+
+
+WITH_CODE = [page for page in PAGES if not page.startswith("research/") and blocks_of(page)]
 
 
 @pytest.fixture(autouse=True)
@@ -23,34 +40,63 @@ def as_users_have_it():
         yield
 
 
+@pytest.fixture(autouse=True)
+def no_figure_stays_open():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name):
     failed, _ = doctest.testmod(importlib.import_module(name))
     assert failed == 0
 
 
-@pytest.mark.parametrize(
-    "page",
-    ["README.md", "docs/scaling.md", "docs/runs.md", "docs/command-line.md", "docs/learning.md"],
-)
-def test_pages(page, capsys, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_code_in_pages(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
-    assert blocks
     scope = {}
-    for block in blocks:
+    for block in blocks_of(page):
         exec(block, scope)
     if page == "README.md":
         assert scope["run"].draws.shape[0] == 4
         assert "round trips" in capsys.readouterr().out
 
 
-def test_every_public_name_has_an_example():
-    missing = [
-        name
-        for name, value in vars(tacthmc).items()
-        if (inspect.isfunction(value) or inspect.isclass(value))
-        and not (inspect.isclass(value) and issubclass(value, Warning))
-        and ">>>" not in (value.__doc__ or "")
+def test_pages_with_code_are_found():
+    assert {"README.md", "docs/quickstart.md", "docs/runs.md"} <= set(WITH_CODE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_tables_and_numbers_in_pages_are_those_of_the_records(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert expected(text) == text
+
+
+def public(room, kind):
+    """The public names of this kind that have no example."""
+    return [
+        f"{room.__name__}.{name}"
+        for name, value in vars(room).items()
+        if kind(value) and ">>>" not in (value.__doc__ or "")
     ]
+
+
+def made_by_users(value):
+    return (
+        inspect.isclass(value)
+        and not inspect.isabstract(value)
+        and not issubclass(value, (Warning, tuple, *RECORDS))
+    )
+
+
+def test_every_public_function_has_an_example():
+    missing = [name for room in (tacthmc, *ROOMS) for name in public(room, inspect.isfunction)]
+    assert not missing
+
+
+def test_every_part_has_an_example():
+    missing = [name for room in PARTS for name in public(room, made_by_users)]
     assert not missing

@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.dynamics import PowerCoupling, load_bias
-from tacthmc.dynamics._bias import AdaptiveBiasingForce, Seen
-from tacthmc.dynamics._bias_file import save_bias
+from tacthmc.dynamics import (
+    AdaptiveBiasingForce,
+    BiasInput,
+    ContinuousTempering,
+    PowerCoupling,
+    load_bias,
+    save_bias,
+)
 
 COUPLING = PowerCoupling()
 
@@ -18,8 +23,8 @@ def learned(bias, energies, xis):
 
     def step(table, given):
         energy, xi = given
-        seen = Seen(xi, COUPLING.value_and_slope(xi)[1], energy, jnp.zeros((), int))
-        table = bias.update(table, seen, COUPLING)
+        at = BiasInput(xi, COUPLING.value_and_slope(xi)[1], energy, jnp.zeros((), int))
+        table = bias.update(table, at, COUPLING)
         return table, table.mean
 
     return jax.lax.scan(step, bias.init(jnp.float32), (energies, xis))
@@ -84,7 +89,8 @@ def test_saved_and_loaded(tmp_path, window):
 
 def test_a_sampler_with_it():
     target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
-    sampler = tacthmc.tact(0.1, bias=AdaptiveBiasingForce(window=500.0), xi_step_size=5e-3)
+    xi = ContinuousTempering(bias=AdaptiveBiasingForce(window=500.0), step_size=5e-3)
+    sampler = tacthmc.tact(0.1, tempering=xi)
     run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(4), 100_000, 8)
     assert abs(np.mean(run.plateau_share) - 0.2) < 0.05
     assert np.mean(run.draws**2) == pytest.approx(1.0, abs=0.1)

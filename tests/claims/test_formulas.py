@@ -8,11 +8,16 @@ import pytest
 
 import tacthmc
 from tacthmc.dynamics import (
+    ContinuousTempering,
+    DiagonalThermostat,
     Euler,
     LiteralAdaptiveBiasingForce,
+    MatrixThermostat,
+    NoThermostat,
     PowerCoupling,
     ScalarThermostat,
     Splitting,
+    TensorThermostat,
 )
 from tacthmc.dynamics._bias import LiteralForces
 from tacthmc.samplers import adam, momentum_sgd, tact_from_tuple
@@ -23,11 +28,11 @@ MASS = np.array([0.5, 1.0, 4.0])
 ETA, XI_ETA, C, XI_C, GAMMA, XI_GAMMA, BATH = 0.02, 0.03, 0.11, 0.07, 1.3, 0.8, 1.7
 
 THERMOSTATS = {
-    "none": tacthmc.dynamics.NoThermostat(),
-    "scalar": tacthmc.dynamics.ScalarThermostat(gamma=GAMMA),
-    "tensor": tacthmc.dynamics.TensorThermostat(gamma=GAMMA),
-    "diagonal": tacthmc.dynamics.DiagonalThermostat(gamma=GAMMA),
-    "matrix": tacthmc.dynamics.MatrixThermostat(gamma=GAMMA),
+    "none": NoThermostat(),
+    "scalar": ScalarThermostat(gamma=GAMMA),
+    "tensor": TensorThermostat(gamma=GAMMA),
+    "diagonal": DiagonalThermostat(gamma=GAMMA),
+    "matrix": MatrixThermostat(gamma=GAMMA),
 }
 
 
@@ -76,18 +81,20 @@ def library_thermostat(kind, z):
 def test_one_step_of_the_family(x64, kind, xi, integrator):
     """Every thermostat, unequal masses, T ≠ 1; on the plateau, on the slope, over the wall."""
     table = 0.05 * np.arange(20.0)
+    learned = LiteralForces(jnp.asarray(table), jnp.zeros(()))
+    tempering = ContinuousTempering(
+        PowerCoupling(),
+        LiteralAdaptiveBiasingForce(bins=20).started_from(learned).frozen(),
+        step_size=XI_ETA,
+        noise=XI_C,
+        thermostat=ScalarThermostat(gamma=XI_GAMMA),
+    )
     sampler = tacthmc.tact(
         ETA,
         noise=C,
-        xi_step_size=XI_ETA,
-        xi_noise=XI_C,
-        coupling=PowerCoupling(),
+        tempering=tempering,
         mass=two_leaves(MASS),
         thermostat=THERMOSTATS[kind],
-        xi_thermostat=ScalarThermostat(gamma=XI_GAMMA),
-        bias=LiteralAdaptiveBiasingForce(bins=20)
-        .started_from(LiteralForces(jnp.asarray(table), jnp.zeros(())))
-        .frozen(),
         integrator=Splitting() if integrator == "splitting" else Euler(),
         bath_temperature=BATH,
     )
@@ -98,7 +105,7 @@ def test_one_step_of_the_family(x64, kind, xi, integrator):
         "rx": 0.17,
         "z": matrix_start()[kind],
         "zx": 0.35,
-        "settled": 0.8 * matrix_start()[kind],
+        "mean_friction": 0.8 * matrix_start()[kind],
     }
     state = sampler.init(jax.random.key(0), two_leaves(start["theta"]))
     state = eqx.tree_at(
@@ -108,7 +115,7 @@ def test_one_step_of_the_family(x64, kind, xi, integrator):
             s.tempering.xi,
             s.tempering.momentum,
             s.tempering.thermostat,
-            s.settled,
+            s.mean_friction,
         ),
         state,
         (
@@ -117,7 +124,7 @@ def test_one_step_of_the_family(x64, kind, xi, integrator):
             jnp.asarray(start["xi"]),
             jnp.asarray(start["rx"]),
             jnp.asarray(start["zx"]),
-            library_thermostat(kind, start["settled"]),
+            library_thermostat(kind, start["mean_friction"]),
         ),
     )
     noise = sampler.noise(jax.random.key(1), state.position)
@@ -134,21 +141,22 @@ def test_one_step_of_the_family(x64, kind, xi, integrator):
         "bias": lambda xi, slope, u: table[min(int((xi + 5 / 3) / (10 / 3) * 20), 19)],
     }
     step = reference.splitting_step if integrator == "splitting" else reference.euler_step
-    numbers = {"theta": one_vector(noise.theta), "xi": float(noise.xi)}
+    numbers = {"theta": one_vector(noise.theta), "xi": float(noise.xi[0])}
     expected = step(start, energy_and_gradient, numbers, settings)
     state, _ = sampler.advance(noise, state, potential(), ())
-    tempering = state.tempering
+    xi_state = state.tempering
     assert np.allclose(one_vector(state.position), expected["theta"], atol=1e-12)
     assert np.allclose(one_vector(state.momentum), expected["r"], atol=1e-12)
-    assert np.isclose(float(tempering.xi), expected["xi"], atol=1e-12)
-    assert np.isclose(float(tempering.momentum), expected["rx"], atol=1e-12)
-    assert np.isclose(float(tempering.thermostat), expected["zx"], atol=1e-12)
+    assert np.isclose(float(xi_state.xi), expected["xi"], atol=1e-12)
+    assert np.isclose(float(xi_state.momentum), expected["rx"], atol=1e-12)
+    assert np.isclose(float(xi_state.thermostat), expected["zx"], atol=1e-12)
     seen = jax.tree.leaves(library_thermostat(kind, expected["z"]))
     for leaf, truth in zip(jax.tree.leaves(state.thermostat), seen, strict=True):
         assert np.allclose(leaf, truth, atol=1e-12)
     if integrator == "splitting":  # the mean friction after the first step: of z̄ and z
-        mean = library_thermostat(kind, (start["settled"] + expected["z"]) / 2)
-        for leaf, truth in zip(jax.tree.leaves(state.settled), jax.tree.leaves(mean), strict=True):
+        mean = library_thermostat(kind, (start["mean_friction"] + expected["z"]) / 2)
+        means = jax.tree.leaves(state.mean_friction)
+        for leaf, truth in zip(means, jax.tree.leaves(mean), strict=True):
             assert np.allclose(leaf, truth, atol=1e-12)
 
 
@@ -162,8 +170,9 @@ def test_algorithm_1_to_the_letter(x64):
     eta, xi_eta, c, xi_c, gamma, xi_gamma, keep = 0.01, 0.02, 0.1, 0.08, 1.0, 0.9, 20
     bins, wall = 30, 5 / 3
     sampler = tact_from_tuple([eta, xi_eta, c, xi_c, gamma, xi_gamma, keep], num_data=1)
-    assert isinstance(sampler.bias, LiteralAdaptiveBiasingForce)
-    sampler = eqx.tree_at(lambda s: s.bias, sampler, LiteralAdaptiveBiasingForce(bins))
+    assert isinstance(sampler.tempering.bias, LiteralAdaptiveBiasingForce)
+    bias = LiteralAdaptiveBiasingForce(bins)
+    sampler = eqx.tree_at(lambda s: s.tempering.bias, sampler, bias)
     target = tacthmc.potential(lambda x: jnp.sum(0.5 * x**2 + 0.1 * jnp.cos(x)))
     state = sampler.init(jax.random.key(5), jnp.array([0.3, -0.2]))
     keys = jax.random.split(jax.random.key(7), 1000)
@@ -173,7 +182,7 @@ def test_algorithm_1_to_the_letter(x64):
     def follow(state, noises):
         def step(state, noise):
             state, info = sampler.advance(noise, state, target, ())
-            return state, (state, info.keep)
+            return state, (state, info.at_unit_temperature)
 
         return jax.lax.scan(step, state, noises)[1]
 
@@ -200,8 +209,8 @@ def test_algorithm_1_to_the_letter(x64):
                 state,
                 tuple(jnp.asarray(x) for x in here),
             )
-            states, keeps = follow(start, jax.tree.map(lambda x, k=k: x[k - 1 : k + 19], noises))
-        n_theta, n_xi, again, again_xi = (np.asarray(leaf[k - 1]) for leaf in noises)
+            states, unit = follow(start, jax.tree.map(lambda x, k=k: x[k - 1 : k + 19], noises))
+        n_theta, (n_xi, again_xi), again = (np.asarray(leaf[k - 1]) for leaf in noises)
         lam, d_lam = reference.coupling(xi)
         z_xi = z_xi + d_lam**2 * (r_xi**2 - xi_eta) / xi_gamma
         z_theta = z_theta + lam**2 * (r_theta @ r_theta / 2 - eta) / gamma
@@ -233,7 +242,7 @@ def test_algorithm_1_to_the_letter(x64):
             r_xi = np.sqrt(xi_eta) * again_xi
         at = (k - 1) % 20
         seen = jax.tree.map(lambda x, at=at: np.asarray(x[at]), states)
-        assert bool(keeps[at]) == kept, k
+        assert bool(unit[at]) == (lam == 1), k
         assert np.allclose(seen.position, theta, rtol=0, atol=1e-10), k
         assert np.allclose(seen.momentum, r_theta, rtol=0, atol=1e-10), k
         assert np.isclose(seen.thermostat, z_theta, rtol=0, atol=1e-10), k
@@ -295,7 +304,7 @@ def test_two_steps_of_psgld(x64):
         assert np.allclose(state.position, theta, atol=1e-13)
 
 
-def test_optimisers_follow_their_formulas(x64):
+def test_optimizers_follow_their_formulas(x64):
     theta, rate, n = np.array([0.4, -1.1, 0.7]), 0.1, 10
     target = tacthmc.potential(lambda x: 0.5 * x @ (jnp.asarray(PRECISION) @ x))
     sgd, adaptive = (

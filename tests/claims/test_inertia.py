@@ -8,8 +8,8 @@ import pytest
 import tacthmc
 from tacthmc.dynamics import DiagonalThermostat
 
-N, BATCH, NOISE, MADE = 1000, 10, 0.1, 0.15
-FRICTION = NOISE + MADE
+N, BATCH, NOISE, FROM_BATCHES = 1000, 10, 0.1, 0.15
+FRICTION = NOISE + FROM_BATCHES
 SHARP = 40.0
 """One example in forty pulls to the other side, by as much as all others together."""
 
@@ -29,12 +29,19 @@ def displaced(steps, num_steps):
     """The mean in standard deviations with Γ = ``steps``, its error, and ηκ/(3z²Γ) in the same."""
     pulls, model = skewed()
     variance = N**2 / BATCH * pulls.var()
-    eta = 2 * MADE / variance
+    eta = 2 * FROM_BATCHES / variance
     cumulant = -(N**3) / BATCH**2 * np.mean(pulls**3)
     thermostat = DiagonalThermostat(steps=steps)
-    sampler = tacthmc.sgnht(eta, noise=NOISE, thermostat=thermostat, keep_every=100)
+    sampler = tacthmc.sgnht(eta, noise=NOISE, thermostat=thermostat)
     run = tacthmc.sample(
-        jax.random.key(0), sampler, model, jnp.zeros(()), num_steps, 128, progress=False
+        jax.random.key(0),
+        sampler,
+        model,
+        jnp.zeros(()),
+        num_steps,
+        128,
+        keep=tacthmc.Keep(every=100),
+        progress=False,
     )
     means = np.array([np.mean(d) for d in run.all_draws]) * np.sqrt(N)
     theory = eta * cumulant / (3 * FRICTION**2 * steps) / np.sqrt(N)

@@ -7,37 +7,44 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.dynamics import MatrixThermostat, ScalarThermostat
+from tacthmc import Keep
+from tacthmc.dynamics import DiagonalThermostat, MatrixThermostat, ScalarThermostat
 from tests.budget import assert_mean, assert_off_by
+from tests.table import chains_of_each
 
 NOISE_COVARIANCE = np.array([[25.0, 12.0], [12.0, 9.0]])
 ETA, C = 0.01, 0.1
 
 
-def run_with(thermostat, num_steps=100_000, mass=1.0, keep_every=20):
-    target = tacthmc.noisy(
-        tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), covariance=jnp.asarray(NOISE_COVARIANCE)
-    )
-    sampler = tacthmc.sgnht(ETA, noise=C, thermostat=thermostat, mass=mass, keep_every=keep_every)
-    return tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), num_steps, 16)
+def correlated():
+    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+    return tacthmc.noisy(target, covariance=jnp.asarray(NOISE_COVARIANCE))
 
 
-@pytest.mark.parametrize("mass", [1.0, "unequal"])
-def test_matrix_is_right(mass):
-    masses = jnp.array([0.5, 2.0]) if mass == "unequal" else mass
-    run = run_with(MatrixThermostat(), mass=masses)
-    draws = np.asarray(run.draws, float)
-    for i in range(2):
-        assert_mean(draws[..., i] ** 2, 1.0, 0.02, f"variance {i}")
-    assert_mean(draws[..., 0] * draws[..., 1], 0.0, 0.02, "covariance")
+def sample(samplers, target, num_steps, every, chains=16):
+    """Draws of so many chains for each sampler."""
+    each, keep = chains_of_each(samplers, chains), Keep(every=every)
+    run = tacthmc.sample(jax.random.key(0), each, target, jnp.zeros(2), num_steps, keep=keep)
+    return np.split(np.asarray(run.draws, float), len(samplers))
 
 
-@pytest.mark.parametrize(
-    "thermostat", [tacthmc.dynamics.ScalarThermostat(), tacthmc.dynamics.DiagonalThermostat()]
-)
+def test_matrix_is_right():
+    """With equal masses and with unequal ones."""
+    samplers = [
+        tacthmc.sgnht(ETA, noise=C, thermostat=MatrixThermostat(), mass=jnp.array(mass))
+        for mass in ([1.0, 1.0], [0.5, 2.0])
+    ]
+    for draws in sample(samplers, correlated(), 60_000, 20, chains=8):
+        for i in range(2):
+            assert_mean(draws[..., i] ** 2, 1.0, 0.02, f"variance {i}")
+        assert_mean(draws[..., 0] * draws[..., 1], 0.0, 0.02, "covariance")
+
+
+@pytest.mark.parametrize("thermostat", [ScalarThermostat(), DiagonalThermostat()])
 def test_others_are_wrong(thermostat):
     """The scalar one mixes up the variances; the diagonal one leaves the correlation."""
-    draws = np.asarray(run_with(thermostat).draws, float)
+    sampler = tacthmc.sgnht(ETA, noise=C, thermostat=thermostat)
+    (draws,) = sample([sampler], correlated(), 60_000, 20)
     if isinstance(thermostat, ScalarThermostat):
         assert_off_by(draws[..., 0] ** 2, 1.0, 0.1, "variance 0")
         assert_off_by(draws[..., 1] ** 2, 1.0, 0.1, "variance 1")
@@ -47,10 +54,7 @@ def test_others_are_wrong(thermostat):
 
 def test_law_of_the_diagonal():
     """z_ii ~ N(c + η·V_ii/2, η/γ); off-diagonal entries have half that variance."""
-    thermostat = MatrixThermostat(gamma=1.0)
-    potential = tacthmc.noisy(
-        tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), covariance=jnp.asarray(NOISE_COVARIANCE)
-    )
+    thermostat, potential = MatrixThermostat(gamma=1.0), correlated()
     sampler = tacthmc.sgnht(ETA, noise=C, thermostat=thermostat)
 
     def chain(key):
@@ -66,7 +70,7 @@ def test_law_of_the_diagonal():
             state, _ = jax.lax.scan(step, state, jax.random.split(key, 20))
             return state, state.thermostat
 
-        return jax.lax.scan(block, state, jax.random.split(rest, 6000))[1]
+        return jax.lax.scan(block, state, jax.random.split(rest, 4000))[1]
 
     z = np.asarray(jax.jit(jax.vmap(chain))(jax.random.split(jax.random.key(1), 16)), float)
     z = z[:, 500:]
@@ -85,15 +89,9 @@ def test_scalar_thermostat_with_unequal_masses():
     target = tacthmc.noisy(tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), force=4.0)
     variances = {}
     for shape in ("isotropic", "mass"):
-        sampler = tacthmc.sgnht(
-            ETA,
-            noise=C,
-            thermostat=ScalarThermostat(shape=shape),
-            mass=jnp.array([1.0, 16.0]),
-            keep_every=40,
-        )
-        run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), 300_000, 16)
-        variances[shape] = np.asarray(run.draws, float) ** 2
+        thermostat, mass = ScalarThermostat(shape=shape), jnp.array([1.0, 16.0])
+        sampler = tacthmc.sgnht(ETA, noise=C, thermostat=thermostat, mass=mass)
+        variances[shape] = sample([sampler], target, 200_000, 40)[0] ** 2
     for i in range(2):
         assert_mean(variances["isotropic"][..., i], 1.0, 0.03, f"variance {i}")
     # The wrong shape for this noise: one coordinate too hot, the other too cold.
@@ -107,15 +105,10 @@ def test_mass_shaped_friction_suits_mass_shaped_noise():
     target = tacthmc.noisy(
         tacthmc.potential(lambda x: 0.5 * jnp.sum(precision * x**2)), force=4.0 * jnp.sqrt(masses)
     )
-    sampler = tacthmc.sgnht(
-        ETA,
-        noise=C,
-        thermostat=ScalarThermostat(shape="mass"),
-        mass=masses,
-        keep_every=20,
-    )
-    run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), 150_000, 16)
-    scaled = np.asarray(run.draws, float) ** 2 * np.asarray(precision)
+    thermostat = ScalarThermostat(shape="mass")
+    sampler = tacthmc.sgnht(ETA, noise=C, thermostat=thermostat, mass=masses)
+    (draws,) = sample([sampler], target, 150_000, 20)
+    scaled = draws**2 * np.asarray(precision)
     for i in range(2):
         assert_mean(scaled[..., i], 1.0, 0.03, f"variance {i}")
 
@@ -131,7 +124,8 @@ def test_symmetric_start_stays_symmetric(x64):
     target = tacthmc.potential(lambda x: jnp.sum(jnp.cosh(x)))
     state = sampler.init(jax.random.key(0), jnp.zeros(3))
     state = eqx.tree_at(lambda s: s.momentum, state, jnp.array([0.3, -0.2, 0.1]))
+    step = jax.jit(lambda key, state: sampler.step(key, state, target, ())[0])
     for k in range(10):
-        state, _ = sampler.step(jax.random.key(k), state, target, ())
+        state = step(jax.random.key(k), state)
     assert np.allclose(state.thermostat, state.thermostat.T, atol=1e-15)
     assert abs(float(state.thermostat[0, 1])) > 1e-6

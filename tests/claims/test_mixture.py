@@ -12,9 +12,6 @@ from tacthmc.dynamics import Euler
 from tacthmc.samplers import without_tempering, without_thermostat
 from tests.budget import assert_mean, assert_off_by, total_variation_bound
 
-# One worker for this file: its tests share a long run.
-pytestmark = pytest.mark.xdist_group("test_mixture")
-
 ETA, NOISE, FORCE, ENERGY, WEIGHTS = 0.01, 0.1, 3.0, 1.0, np.array([0.3, 0.4, 0.3])
 CENTRES = np.array([-4.0, 0.0, 4.0])
 STEP_BIAS = 0.01
@@ -137,7 +134,7 @@ def test_finite_and_sane_at_a_large_step():
 
 def test_euler_has_the_known_bias_and_no_other():
     euler = tacthmc.tact(step_size=ETA, noise=NOISE, integrator=Euler())
-    run = run_from_one_mode(euler, 6_000_000)
+    run = run_from_one_mode(euler, 4_000_000)
     draws = run.draws[..., 0]
     modes = modes_of(draws)
     for k, weight in enumerate(WEIGHTS):

@@ -13,7 +13,7 @@ import pytest
 
 import tacthmc
 from tacthmc.dynamics import Euler, ScalarThermostat, TensorThermostat
-from tacthmc.samplers import tact_from_tuple, tact_per_datum
+from tacthmc.samplers import per_datum, tact_from_tuple
 
 SIZE = 3
 H, ALPHA, XI, BETA = 0.1, 0.7, 0.9, 0.4
@@ -170,11 +170,8 @@ def test_the_papers_tuple_is_per_datum(x64):
     mean_loss_gradient = -log_gradient(THETA) / n_data
     expected = r - eta * mean_loss_gradient + np.sqrt(2 * c * eta / n_data) * n - 0.3 * r
     assert np.allclose(state.momentum, expected, atol=1e-14)
-    authors = tact_from_tuple(
-        [eta, eta, c, c, 1.0, 1.0, 10], n_data, variant="authors", keep_within=0.5
-    )
-    assert authors.bias.height == 1e-3 * n_data
-    assert authors.keep_within == 0.5, "an option by itself"
-    per_datum = tact_per_datum(eta, n_data, xi_learning_rate=0.1)
-    assert float(per_datum.step_size) == eta / n_data
-    assert float(per_datum.xi_step_size) == 0.1 / n_data
+    authors = tact_from_tuple([eta, eta, c, c, 1.0, 1.0, 10], n_data, variant="authors")
+    assert authors.tempering.bias.height == 1e-3 * n_data
+    assert authors.tempering.keep_within == 0.85
+    assert per_datum(eta, n_data) == eta / n_data
+    assert tacthmc.tact(per_datum(eta, n_data)).step_size == sampler.step_size

@@ -12,12 +12,13 @@ import pytest
 from scipy.stats import norm
 
 import tacthmc
+from tacthmc import Keep
 from tacthmc.compiler._random import normal
 from tacthmc.dynamics import NoThermostat
-from tacthmc.potentials._base import Potential, WrappedPotential
+from tacthmc.potentials import Batches, Energy, Potential, WrappedPotential
 from tacthmc.samplers._cyclical import CosineCycles
 from tests.budget import assert_mean, assert_off_by
-from tests.table import SAMPLERS, minibatched, same, start
+from tests.table import FROM_THE_START, SAMPLERS, chains_of_each, minibatched, same, start
 
 KEY = jax.random.key(0)
 # Relative bias of variances and weights at the step sizes used, besides Monte-Carlo error.
@@ -33,16 +34,31 @@ class RoughEnergy(WrappedPotential):
     inner: Potential
     sd: float
 
-    def energy(self, position):
-        return self.inner.energy(position)
+    @property
+    def batches(self):
+        return Keys()
 
-    def estimate_with(self, position, batch, model):
-        value, model = self.inner.estimate_with(position, (), model)
+    def full(self, position):
+        return self.inner.full(position)
+
+    def estimate(self, position, batch, model=None, correction=None):
+        value = self.inner.energy(position)
         bits = jax.lax.bitcast_convert_type(jax.lax.stop_gradient(position), jnp.uint32)
         key = batch
         for number in bits:
             key = jax.random.fold_in(key, number)
-        return value + self.sd * normal(key, (), value.dtype), model
+        return Energy.all_tempered(value + self.sd * normal(key, (), value.dtype), model)
+
+
+class Keys(Batches):
+    """A batch is the step's key itself."""
+
+    def init(self, key):
+        return ()
+
+    @property
+    def axes(self):
+        return ()
 
     def select(self, data, key, position):
         return data, key
@@ -55,13 +71,17 @@ def rates(run):
     return np.asarray(run.sampler.swap_rates(run.state))
 
 
-@pytest.mark.parametrize("size", [1, 2])
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("size", [slow(1), 2])
 def test_replicas_have_a_gaussians_moments(size):
     covariance = jnp.array([[1.0, 0.6], [0.6, 1.5]])[:size, :size]
     mean = jnp.array([1.0, -2.0])[:size]
     target = tacthmc.potential(tacthmc.targets.Gaussian(mean, covariance))
-    sampler = tacthmc.replica_exchange(0.02, temperatures=(1, 2.5, 6), keep_every=20)
-    run = tacthmc.sample(KEY, sampler, target, mean, 40_000, num_chains=16)
+    sampler = tacthmc.replica_exchange(0.02, temperatures=(1, 2.5, 6))
+    run = tacthmc.sample(KEY, sampler, target, mean, 40_000, 16, keep=Keep(every=20))
     assert sampler.gradients_per_step == 3
     away = run.draws - np.asarray(mean)
     for i in range(size):
@@ -112,23 +132,25 @@ def pair(size):
     return tacthmc.targets.GaussianMixture(jnp.asarray(means), jnp.asarray(PAIR, jnp.float32), 0.7)
 
 
-def run_pair(size, sd, seed=0, **settings):
-    mixture = pair(size)
-    sampler = tacthmc.replica_exchange(0.03, keep_every=20, **settings)
+def ladder(temperatures, **settings):
+    return tacthmc.replica_exchange(0.03, temperatures=temperatures, **settings)
+
+
+def run_pair(size, sd, samplers):
+    mixture, keep = pair(size), Keep(every=20)
     target = RoughEnergy(tacthmc.potential(mixture), sd)
-    run = tacthmc.sample(
-        jax.random.key(seed), sampler, target, mixture.means[0], 100_000, num_chains=16
-    )
+    run = tacthmc.sample(KEY, samplers, target, mixture.means[0], 100_000, keep=keep)
     return run, np.asarray(mixture.mode(jnp.asarray(run.draws))) == 0
 
 
-@pytest.mark.parametrize("size", [1, 2])
-@pytest.mark.parametrize("given", ["known", "measured"])
+@pytest.mark.parametrize(
+    ("size", "given"), [slow(1, "known"), (2, "measured"), slow(2, "known"), slow(1, "measured")]
+)
 def test_weights_of_modes_with_noisy_energies(size, given):
     sd = 1.5
     v = 2 * sd**2
     known = v if given == "known" else given
-    run, first = run_pair(size, sd, temperatures=(1, 3, 9), energy_noise=known)
+    run, first = run_pair(size, sd, [ladder((1, 3, 9), energy_noise=known)] * 16)
     assert_mean(first, PAIR[0], STEP_BIAS * PAIR[0], "weight of the first mode")
     assert run.round_trips.min() > 5
     assert rates(run).min() > 0.05
@@ -140,10 +162,10 @@ def test_weights_of_modes_with_noisy_energies(size, given):
 
 def test_without_the_correction_weights_are_wrong():
     """Energy noise of sd 2 between T = 1 and 9: swaps are taken too easily, modes too equal."""
-    settings = {"temperatures": (1, 9), "swap_every": 5}
-    _, right = run_pair(1, 2.0, energy_noise=8.0, **settings)
+    samplers = [ladder((1, 9), swap_every=5, energy_noise=v) for v in (8.0, 0.0)]
+    _, first = run_pair(1, 2.0, chains_of_each(samplers, 16))
+    right, wrong = np.split(first, 2)
     assert_mean(right, PAIR[0], STEP_BIAS * PAIR[0], "weight with the correction")
-    _, wrong = run_pair(1, 2.0, energy_noise=0.0, **settings)
     assert_off_by(wrong, PAIR[0], 0.05, "weight without it")
     assert wrong.mean() < PAIR[0]
 
@@ -157,19 +179,19 @@ def test_swaps_are_accepted_as_often_as_the_formula_says():
     v = 2 * sd**2
     target = RoughEnergy(tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), sd)
 
-    def seen(energy_noise):
-        sampler = tacthmc.replica_exchange(
-            0.02, temperatures=(1, 4), swap_every=50, energy_noise=energy_noise
-        )
-        run = tacthmc.sample(KEY, sampler, target, jnp.ones(2), 50_000, num_chains=16)
-        return rates(run).mean()
-
+    samplers = [
+        tacthmc.replica_exchange(0.02, temperatures=(1, 4), swap_every=50, energy_noise=given)
+        for given in (v, 0.0)
+    ]
+    each = chains_of_each(samplers, 16)
+    run = tacthmc.sample(KEY, each, target, jnp.ones(2), 50_000)
+    corrected, plain = np.split(rates(run), 2)
     cold, hot = np.random.default_rng(0).exponential(size=(2, 1_000_000)) * [[1.0], [4.0]]
     y, s = delta * (cold - hot), delta * np.sqrt(v)
     share = norm.cdf(y / s - s / 2) + np.exp(y) * norm.cdf(-y / s - s / 2)
     # 16,000 swaps: 0.02 are five standard errors.
-    assert abs(seen(v) - share.mean()) < 0.02
-    assert seen(0.0) > share.mean() + 0.05
+    assert abs(corrected.mean() - share.mean()) < 0.02
+    assert plain.mean() > share.mean() + 0.05
 
 
 def test_pairs_take_turns():
@@ -192,14 +214,16 @@ def test_a_force_estimate_cools_every_replica():
     """Force noise heats all rungs by ηv/(2c), unless it is left out of what is injected."""
     target = tacthmc.noisy(tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), force=3.0)
 
-    def squares(**settings):
-        sampler = tacthmc.replica_exchange(0.01, temperatures=(1, 2), keep_every=20, **settings)
-        run = tacthmc.sample(KEY, sampler, target, jnp.zeros(1), 40_000, num_chains=16)
-        return run.draws[..., 0] ** 2
-
-    assert_mean(squares(noise_estimate=9.0), 1.0, STEP_BIAS, "variance with the estimate")
+    samplers = [
+        tacthmc.replica_exchange(0.01, temperatures=(1, 2), noise_estimate=estimate)
+        for estimate in (9.0, 0.0)
+    ]
+    each = chains_of_each(samplers, 16)
+    run = tacthmc.sample(KEY, each, target, jnp.zeros(1), 40_000, keep=Keep(every=20))
+    known, unknown = np.split(run.draws[..., 0] ** 2, 2)
+    assert_mean(known, 1.0, STEP_BIAS, "variance with the estimate")
     # 45% by itself, of which swaps, made for T = 1 and 2, take back a half.
-    assert_off_by(squares(), 1.0, 0.15, "variance without it")
+    assert_off_by(unknown, 1.0, 0.15, "variance without it")
 
 
 def test_schedule():
@@ -214,9 +238,9 @@ def test_schedule():
 
 def test_cycles_explore_without_noise_and_keep_when_sampling():
     cycle, share = 200, 0.75
-    sampler = tacthmc.cyclical(0.05, cycle_steps=cycle, explore=share, keep_every=10)
+    sampler = tacthmc.cyclical(0.05, cycle_steps=cycle, explore=share)
     target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
-    run = tacthmc.sample(KEY, sampler, target, jnp.ones(2), 2_000, 3, num_warmup=0)
+    run = tacthmc.sample(KEY, sampler, target, jnp.ones(2), 2_000, 3, keep=FROM_THE_START)
     phases = np.unique((run.stats["step"] - 1) % cycle + 1)
     assert phases.tolist() == [160, 170, 180, 190, 200]
     assert run.num_draws == 10 * 5
@@ -235,9 +259,9 @@ def test_cycles_explore_without_noise_and_keep_when_sampling():
 
 def test_cycles_sample_a_gaussian_where_their_end_is_long():
     """A sampling share of 10,000 steps at η ≤ 0.1: the sd is within 3% at every part of it."""
-    sampler = tacthmc.cyclical(0.2, cycle_steps=20_000, explore=0.5, keep_every=50)
-    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
-    run = tacthmc.sample(KEY, sampler, target, jnp.zeros(2), 200_000, 32, num_warmup=20_000)
+    sampler = tacthmc.cyclical(0.2, cycle_steps=20_000, explore=0.5)
+    target, keep = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), Keep(after=20_000)
+    run = tacthmc.sample(KEY, sampler, target, jnp.zeros(2), 200_000, 32, keep=keep)
     # Past the first tenth of the share, in which the descent's end is forgotten.
     used = run.stats["step"][0] % 20_000 > 11_000
     draws = run.draws[:, used]
@@ -248,7 +272,7 @@ def test_cycles_sample_a_gaussian_where_their_end_is_long():
 
 def test_short_cycles_are_too_narrow():
     """They begin at temperature zero: the honest limit of the method."""
-    sampler = tacthmc.cyclical(0.005, cycle_steps=500, explore=0.8, keep_every=50)
+    sampler = tacthmc.cyclical(0.005, cycle_steps=500, explore=0.8)
     target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
     run = tacthmc.sample(KEY, sampler, target, jnp.zeros(2), 20_000, 16)
     assert run.draws.var() < 0.8
@@ -265,11 +289,10 @@ def test_restarts_visit_modes_by_their_basins():
     )
     every, burn = 400, 200
     # Friction high enough that no chain overshoots the barrier on its way down.
-    inner = tacthmc.sgnht(0.01, noise=1.0, thermostat=NoThermostat(), keep_every=50)
+    inner = tacthmc.sgnht(0.01, noise=1.0, thermostat=NoThermostat())
     sampler = tacthmc.restarted(inner, every, wide, burn)
-    run = tacthmc.sample(
-        KEY, sampler, tacthmc.potential(mixture), jnp.array([4.0]), 80_000, 16, num_warmup=every
-    )
+    target, keep = tacthmc.potential(mixture), Keep(after=every)
+    run = tacthmc.sample(KEY, sampler, target, jnp.array([4.0]), 80_000, 16, keep=keep)
     phases = np.unique((run.stats["step"] - 1) % every + 1)
     assert phases.tolist() == [250, 300, 350, 400]
     assert np.allclose(run.plateau_share, 1 - burn / every)
@@ -287,32 +310,15 @@ def _ridge(mixture):
 
 def test_a_restart_forgets():
     """Position, momenta and thermostat are a first state's; the step count of the run goes on."""
-    sampler = tacthmc.restarted(tacthmc.sgnht(0.01, keep_every=5), 10, wide)
+    sampler = tacthmc.restarted(tacthmc.sgnht(0.01), 10, wide)
     target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
     state = sampler.init(KEY, jnp.array([0.1]))
+    step = jax.jit(lambda key, state: sampler.step(key, state, target, ())[0])
     for k in range(11):
-        state, _ = sampler.step(jax.random.fold_in(KEY, k), state, target, ())
+        state = step(jax.random.fold_in(KEY, k), state)
     assert (int(state.step), int(state.inner.step)) == (11, 1)
     with pytest.raises(ValueError, match="start must return a position like init"):
         sampler.init(KEY, jnp.zeros(3))
-
-
-@pytest.mark.parametrize("name", ["replica-exchange", "cyclical", "restarted"])
-def test_resumed_equals_uninterrupted(name, tmp_path):
-    def run(steps, store):
-        return tacthmc.sample(
-            KEY, SAMPLERS[name](0.01), minibatched("replacement"), start(), steps, 2, num_warmup=0,
-            store=store,
-        )  # fmt: skip
-
-    whole = run(400, None)
-    run(170, tmp_path / "run")
-    longer = tacthmc.resume(tmp_path / "run", num_steps=400)
-    for column in whole.trace:
-        assert np.array_equal(whole.trace[column], longer.trace[column]), column
-    same(whole.state, longer.state, 0)
-    for a, b in zip(whole.all_draws, longer.all_draws, strict=True):
-        same(a, b, 0)
 
 
 def _counting(position, x, count):
@@ -322,16 +328,11 @@ def _counting(position, x, count):
 @pytest.mark.parametrize(
     ("build", "counts"),
     [
-        (lambda: tacthmc.replica_exchange(0.01, swap_every=1, keep_every=10), [10, 20, 30, 40]),
-        (
-            lambda: tacthmc.cyclical(0.01, cycle_steps=20, explore=0, keep_every=10),
-            [10, 20, 30, 40],
-        ),
+        (lambda: tacthmc.replica_exchange(0.01, swap_every=1), [10, 20, 30, 40]),
+        slow(lambda: tacthmc.cyclical(0.01, cycle_steps=20, explore=0), [10, 20, 30, 40]),
         # A restart begins with the model's first state.
         (
-            lambda: tacthmc.restarted(
-                tacthmc.sgld(0.01, keep_every=10), 20, lambda key: jnp.zeros(2), 0
-            ),
+            lambda: tacthmc.restarted(tacthmc.sgld(0.01), 20, lambda key: jnp.zeros(2), 0),
             [10, 20, 10, 20],
         ),
     ],
@@ -345,15 +346,16 @@ def test_a_models_state_goes_with_its_draw(build, counts):
         batched=True,
         model_state=jnp.zeros((), jnp.int32),
     )
-    run = tacthmc.sample(KEY, build(), target, jnp.zeros(2), 40, 2, num_warmup=0)
+    run = tacthmc.sample(KEY, build(), target, jnp.zeros(2), 40, 2, keep=FROM_THE_START)
     assert run.model_states.tolist() == [counts, counts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["replica-exchange", "cyclical", "restarted"])
 def test_a_sweep_of_numbers(name):
     samplers, target = [SAMPLERS[name](size) for size in (0.005, 0.02)], minibatched("replacement")
-    swept = tacthmc.sample(KEY, samplers, target, start(), 100, num_warmup=0)
-    alone = tacthmc.sample(KEY, samplers[1], target, start(), 100, 2, num_warmup=0)
+    swept = tacthmc.sample(KEY, samplers, target, start(), 100, keep=FROM_THE_START)
+    alone = tacthmc.sample(KEY, samplers[1], target, start(), 100, 2, keep=FROM_THE_START)
     same(swept.trace["energy"][1, :1], alone.trace["energy"][1, :1], 1e-3)
     swept.summary()
 
@@ -393,8 +395,6 @@ GOOD = tacthmc.sgnht(0.01)
         ),
         (lambda: tacthmc.cyclical(0.1, cycle_steps=0), "cycle_steps must be"),
         (lambda: tacthmc.cyclical(0.1, cycle_steps=1000, explore=1.0), r"explore must be in \[0"),
-        (lambda: tacthmc.cyclical(0.1, cycle_steps=100), "keep_every must be at most the 20"),
-        (lambda: tacthmc.restarted(GOOD, 75, wide), "every must be a multiple"),
         (lambda: tacthmc.restarted(GOOD, 100, wide, 100), "burn must be less than every = 100"),
         (lambda: tacthmc.restarted(tacthmc.tact(0.1), 100, wide), "without a tempering variable"),
     ],

@@ -1,114 +1,82 @@
-"""Every sampler's run: chunks, chains, batches, compilation."""
+"""Every sampler's run: chunks, chains, batches, compilation.
 
-import equinox as eqx
+``make test`` takes samplers that have different code; ``make test-slow`` takes the others.
+"""
+
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.compiler._random import step_keys
+from tacthmc.dynamics import Refresh
 from tacthmc.potentials._batches import Epochs
-from tacthmc.run import _plan as plan
-from tests.table import SAMPLERS, energy, minibatched, mislabelled, noisy, same, start
+from tests import properties
+from tests.properties import KEY, STEPS
+from tests.table import (
+    FROM_THE_START,
+    SAMPLERS,
+    every_sampler,
+    keep_of,
+    minibatched,
+    mislabeled,
+    noisy,
+    same,
+    start,
+)
 
 
-def weak():
-    """A weakly typed start, as jnp.full makes it of a Python number."""
-    return {"a": jnp.full((2,), 0.5), "b": jnp.full((1, 1), 0.2)}
-
-
-def _kind(leaf):
-    return leaf.dtype, leaf.weak_type
-
-
-@pytest.mark.parametrize("name", list(SAMPLERS))
+@pytest.mark.parametrize(
+    "name",
+    every_sampler("tact", "tact-algorithm1", "sgld", "cyclical"),
+)
 def test_run(name):
     """No compilation on a second call; the steps are a plain loop's."""
-    traces = []
+    properties.check_run(SAMPLERS[name], keep_of(name))
 
-    def counted(position):
-        traces.append(1)
-        return energy(position)
 
-    potential = tacthmc.noisy(tacthmc.potential(counted), force=1.0, energy=0.5)
-
-    def run(size, seed):
-        key = jax.random.key(seed)
-        return tacthmc.sample(key, SAMPLERS[name](size), potential, start(), 100, 2, num_warmup=0)
-
-    whole = run(0.01, 0)
-    before = len(traces)
-    run(0.02, 1)
-    # The abstract look at the potential before a run traces it once; compiling would add more.
-    assert len(traces) - before <= 1
-    # Nor does a second chunk, whatever the types of the start.
-    assert jax.tree.map(
-        _kind, SAMPLERS[name](0.01).init(jax.random.key(0), weak())
-    ) == jax.tree.map(_kind, whole.state)
-
-    sampler = SAMPLERS[name](0.01)
-    step = eqx.filter_jit(lambda key, state, batch: sampler.step(key, state, potential, batch))
-    for chain in range(2):
-        start_key, step_key = jax.random.split(jax.random.fold_in(jax.random.key(0), chain))
-        state = sampler.init(jax.random.split(start_key)[0], start())
-        for k in range(sampler.keep_every):
-            noise_key, data_key = step_keys(step_key, k)
-            selection = potential.select((), data_key, state.position)[1]
-            state, info = step(noise_key, state, potential.fetch(selection))
-        # Ten steps only, before rounding has grown.
-        assert np.isclose(whole.trace["energy"][chain, 0], info.energy, rtol=1e-3)
-        if info.xi is not None:
-            assert np.isclose(whole.trace["xi"][chain, 0], info.xi, rtol=1e-3, atol=1e-4)
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(
     ("name", "make", "batches"),
     [
         ("tact", minibatched, "replacement"),
-        ("tact-authors", minibatched, "epochs"),
-        ("tact-swept", minibatched, "replacement"),
-        ("sgnht", minibatched, "epochs"),
-        ("psgld", minibatched, "replacement"),
-        ("momentum-sgd", minibatched, "epochs"),
-        ("replica-exchange", minibatched, "replacement"),
-        ("cyclical", minibatched, "epochs"),
-        ("restarted", minibatched, "replacement"),
-        ("tact", mislabelled, "epochs"),
-        ("sgnht", mislabelled, "replacement"),
+        ("psgld", mislabeled, "epochs"),
+        slow("restarted", minibatched, "replacement"),
+        slow("sgnht", minibatched, "epochs"),
+        slow("tact-authors", minibatched, "epochs"),
+        slow("tact-scheduled", minibatched, "replacement"),
+        slow("psgld", minibatched, "replacement"),
+        slow("momentum-sgd", minibatched, "epochs"),
+        slow("replica-exchange", minibatched, "replacement"),
+        slow("cyclical", minibatched, "epochs"),
+        slow("tact", mislabeled, "epochs"),
+        slow("sgnht", mislabeled, "replacement"),
     ],
 )
-def test_chunks_and_company(name, make, batches, monkeypatch):
+def test_chunks_and_company(name, make, batches):
     """Neither chunks nor other chains change a chain."""
-
-    def run(chains):
-        return tacthmc.sample(
-            jax.random.key(0),
-            SAMPLERS[name](0.01),
-            make(batches),
-            start(),
-            100,
-            chains,
-            num_warmup=0,
-        )
-
-    whole = run(2)
-    alone = run(1)
-    # The same keys and batch indices; floats agree to rounding over a short run.
-    same(whole.trace["energy"][:1, :2], alone.trace["energy"][:, :2], 1e-3)
-    monkeypatch.setattr(plan, "CHUNK_INTERVALS", 3)
-    pieces = run(2)
-    for column in whole.trace:
-        assert np.array_equal(whole.trace[column], pieces.trace[column]), column
-    same(whole.state, pieces.state, 0)
+    potential, keep = make(batches), keep_of(name)
+    whole = properties.check_chunks(SAMPLERS[name], potential, keep)
+    properties.check_company(SAMPLERS[name], potential, whole, keep)
 
 
-def test_double_precision_run(x64):
-    run = tacthmc.sample(
-        jax.random.key(0), SAMPLERS["tact"](0.01), noisy(), start(jnp.float64), 200, num_warmup=0
-    )
-    assert all(x.dtype == np.float64 for x in jax.tree.leaves(run.draws))
-    assert run.trace["energy"].dtype == np.float64
+@pytest.mark.parametrize("name", every_sampler("tact"))
+def test_resumed_is_uninterrupted(name, tmp_path):
+    potential = minibatched("replacement")
+    properties.check_resumed(SAMPLERS[name], potential, tmp_path / "run", keep_of(name))
+
+
+def test_the_room_of_a_chunk_changes_nothing():
+    """A program with room for three intervals is another one, and gives the same numbers."""
+    potential, sampler = minibatched("replacement"), SAMPLERS["tact"](0.01)
+    whole = properties.sampled(SAMPLERS["tact"], potential, 2, keep=FROM_THE_START)
+    small = tacthmc.Program(sampler, potential, FROM_THE_START, num_chains=2, room=3)
+    chains = small.start(KEY, start())
+    properties.identical(whole, tacthmc.run.drive(small, chains, STEPS, key=KEY))
+    with pytest.raises(ValueError, match="intervals is 4, but the program has room for 3"):
+        small.advance(chains, 4)
 
 
 def test_an_epoch_visits_every_example_once():
@@ -126,13 +94,13 @@ def test_an_epoch_visits_every_example_once():
 
 def test_a_sweep_is_one_program():
     """Chains with settings of their own: each is the run it would be with one setting for all."""
-    sizes = [0.005, 0.01, 0.02]
+    sizes, potential = [0.01, 0.02], minibatched("replacement")
     samplers = [SAMPLERS["tact"](size) for size in sizes]
-    swept = tacthmc.sample(jax.random.key(0), samplers, noisy(), start(), 100, num_warmup=0)
-    assert swept.num_chains == 3
+    swept = tacthmc.sample(KEY, samplers, potential, start(), STEPS, keep=FROM_THE_START)
+    assert swept.num_chains == 2
     assert [float(s.step_size) for s in swept.samplers] == pytest.approx(sizes)
     for chain, sampler in enumerate(samplers):
-        alone = tacthmc.sample(jax.random.key(0), sampler, noisy(), start(), 100, 3, num_warmup=0)
+        alone = tacthmc.sample(KEY, sampler, potential, start(), STEPS, 2, keep=FROM_THE_START)
         same(swept.trace["energy"][chain, :2], alone.trace["energy"][chain, :2], 1e-3)
     assert "plateau share" in str(swept.summary())
     assert swept.thermostats == []
@@ -140,10 +108,10 @@ def test_a_sweep_is_one_program():
 
 def test_sweeps_that_are_none():
     def run(samplers, chains=1):
-        return tacthmc.sample(jax.random.key(0), samplers, noisy(), start(), 100, chains)
+        return tacthmc.sample(KEY, samplers, noisy(), start(), STEPS, chains)
 
     with pytest.raises(ValueError, match=r"sampler\[1\] differs from sampler\[0\]"):
-        run([tacthmc.sgnht(0.1), tacthmc.sgnht(0.1, keep_every=7)])
+        run([tacthmc.sgnht(0.1), tacthmc.sgnht(0.1, refresh=Refresh(every=7))])
     with pytest.raises(ValueError, match=r"sampler\[1\] differs from sampler\[0\]"):
         run([tacthmc.sgnht(0.1), tacthmc.sgld(0.1)])
     with pytest.raises(ValueError, match="there are 2 samplers"):

@@ -17,7 +17,6 @@ from tests.table import SAMPLERS, energy, keep_of, start
 
 FOLDER = Path(__file__).parent / "records"
 STEPS = 200
-CHAINS = (1, 3)
 
 
 def added_noise():
@@ -32,28 +31,29 @@ def mini_batches():
 
 
 POTENTIALS = {"added-noise": added_noise, "mini-batches": mini_batches}
+RUNS = [(kind, chains) for kind in POTENTIALS for chains in (1, 3)]
+"""What every sampler is run on, and by how many chains."""
 
 
-def numbers(name):
-    """All arrays of a sampler's runs by name; call it in double precision."""
-    found = {}
-    for kind, make in POTENTIALS.items():
-        for chains in CHAINS:
-            run = tacthmc.sample(
-                jax.random.key(7),
-                SAMPLERS[name](0.01),
-                make(),
-                start(jnp.float64),
-                STEPS,
-                chains,
-                keep=keep_of(name),
-                progress=False,
-            )
-            for column, values in run.trace.items():
-                found[f"{kind}/{chains}/trace/{column}"] = np.asarray(values)
-            for chain, draws in enumerate(run.all_draws):
-                for leaf, values in draws.items():
-                    found[f"{kind}/{chains}/draws/{chain}/{leaf}"] = np.asarray(values)
+def numbers(name, kind, chains):
+    """All arrays of one of a sampler's runs by name; call it in double precision."""
+    run = tacthmc.sample(
+        jax.random.key(7),
+        SAMPLERS[name](0.01),
+        POTENTIALS[kind](),
+        start(jnp.float64),
+        STEPS,
+        chains,
+        keep=keep_of(name),
+        progress=False,
+    )
+    found = {
+        f"{kind}/{chains}/trace/{column}": np.asarray(values)
+        for column, values in run.trace.items()
+    }
+    for chain, draws in enumerate(run.all_draws):
+        for leaf, values in draws.items():
+            found[f"{kind}/{chains}/draws/{chain}/{leaf}"] = np.asarray(values)
     return found
 
 
@@ -65,7 +65,9 @@ def main():
     asked.to.mkdir(parents=True, exist_ok=True)
     with jax.enable_x64(True):
         for name in SAMPLERS if asked.names == ["all"] else asked.names:
-            np.savez_compressed(asked.to / f"{name}.npz", **numbers(name))
+            each = [numbers(name, *run) for run in RUNS]
+            whole = {key: values for one in each for key, values in one.items()}
+            np.savez_compressed(asked.to / f"{name}.npz", **whole)
             print(name, flush=True)
 
 

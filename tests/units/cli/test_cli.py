@@ -1,6 +1,8 @@
 """The command line, as a person types it."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,9 +13,6 @@ from tacthmc.cli._app import Figure, app
 from tacthmc.cli._model_file import TEMPLATE, load_model
 from tacthmc.paper.figures.catalog import STUDIES
 from tacthmc.samplers import Untuned
-
-# One worker: the tests share a run.
-pytestmark = pytest.mark.xdist_group("test_cli")
 
 
 def call(*arguments, code=0):
@@ -38,7 +37,6 @@ COMMANDS = [
     "resume",
     "summary",
     "info",
-    "bench",
     "data",
 ]
 
@@ -131,6 +129,15 @@ def test_a_run_of_a_model_file_goes_on_without_the_file(model_run, tmp_path):
         (tmp_path / "gone.py").rename(folder / "model.py")
     assert "44000 steps" in text
     assert "44000 steps" in call("summary", folder / "run")
+
+
+def test_in_a_process_of_its_own(tmp_path):
+    code = "from tacthmc.cli import main; main()"
+    command = [sys.executable, "-c", code, "summary", str(tmp_path)]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "holds no run" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 def test_report_of_a_run_and_of_a_parameter_it_does_not_have(model_run, tmp_path):
@@ -242,8 +249,6 @@ def test_code_beside_the_file_travels_with_the_run(tmp_path):
         "    return tacthmc.potential(energy), jnp.zeros((2, 3))\n"
     )
     call("sample", file, "--steps", 1_000, "--chains", 2, "--out", tmp_path / "run", "--no-report")
-    import sys
-
     sys.path.remove(str(tmp_path))
     del sys.modules["beside"]
     (tmp_path / "beside.py").unlink()
@@ -276,7 +281,7 @@ def model():
 
 
 def untuned():
-    return *model(), tacthmc.tact(keep_every=20)
+    return *model(), tacthmc.tact()
 """
 
 
@@ -288,7 +293,7 @@ def test_no_number_set_by_hand(tmp_path):
     run = tacthmc.load(folder)
     chosen = {choice["name"]: choice["value"] for choice in run.tuning.record()}
     assert chosen["step_size"] == pytest.approx(float(run.sampler.step_size), rel=1e-5)
-    assert run.sampler.keep_every == 20
+    assert run.keep.every == 20
     assert "round trips" in text
     assert "for tact" in call("sample", file, "--sampler", "sgnht", *rest, code=1)
     # The same asked for by a file.

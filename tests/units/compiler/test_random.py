@@ -8,8 +8,7 @@ from jax.extend.random import threefry_2x32
 from scipy import stats
 
 from tacthmc.compiler import _random as generator
-from tacthmc.compiler._random import step_keys
-from tacthmc.compiler._random import FEW, normals
+from tacthmc.compiler._random import MAX_FLAT_SIZE, normals, step_keys
 from tests.budget import PER_CHECK, QUANTILE
 
 COUNT = 2_000_000
@@ -94,8 +93,10 @@ def test_leaf_by_leaf_or_all_at_once_is_the_same():
     tree, extra = normals(jax.random.key(0), few, extra=2)
     flat = generator.normal(jax.random.key(0), (19,), jnp.float32)
     assert jnp.array_equal(jnp.concatenate([tree["a"].ravel(), tree["b"], extra]), flat)
-    many, last = normals(jax.random.key(0), {"a": jnp.zeros(FEW), "b": jnp.zeros(5)}, extra=1)
-    flat = generator.normal(jax.random.key(0), (FEW + 6,), jnp.float32)
+    many, last = normals(
+        jax.random.key(0), {"a": jnp.zeros(MAX_FLAT_SIZE), "b": jnp.zeros(5)}, extra=1
+    )
+    flat = generator.normal(jax.random.key(0), (MAX_FLAT_SIZE + 6,), jnp.float32)
     assert jnp.allclose(jnp.concatenate([many["a"], many["b"], last]), flat, atol=1e-6)
 
 

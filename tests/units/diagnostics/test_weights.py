@@ -11,8 +11,6 @@ from tacthmc.diagnostics._arviz import mean_ess
 from tacthmc.diagnostics._weights import influence, log_weights, weighted_rhat
 from tests.budget import QUANTILE
 
-pytestmark = pytest.mark.xdist_group("weights")
-
 
 def check(values, weights, truth, allowance, what):
     """A weighted mean against the truth, with the Monte-Carlo error of its influence."""
@@ -55,19 +53,14 @@ def runs(tmp_path_factory):
     target = tacthmc.noisy(tacthmc.potential(tacthmc.targets.three_gaussians()), force=3.0)
     path = tmp_path_factory.mktemp("weighted") / "run"
 
-    def run(**options):
+    def run(temperatures, store=None):
+        key, start = jax.random.key(1), jnp.array([-4.0])
+        keep = tacthmc.Keep(temperatures=temperatures)
         return tacthmc.sample(
-            jax.random.key(1),
-            tacthmc.tact(0.01),
-            target,
-            jnp.array([-4.0]),
-            400_000,
-            4,
-            num_warmup=40_000,
-            **options,
+            key, tacthmc.tact(0.01), target, start, 400_000, 4, keep=keep, store=store
         )
 
-    return run(keep="all"), run(), run(keep="all", store=path)
+    return run("all"), run("unit"), run("all", path)
 
 
 def test_weighted_draws_are_the_posterior(runs):
@@ -122,12 +115,7 @@ def test_plateau_runs_have_no_weights(runs):
 
 
 def test_refused():
-    with pytest.raises((TypeError, ValueError), match="plateau"):
-        tacthmc.sample(
-            jax.random.key(0),
-            tacthmc.tact(0.01),
-            tacthmc.potential(lambda x: x**2),
-            jnp.zeros(()),
-            100,
-            keep="hot",
-        )
+    with pytest.raises((TypeError, ValueError), match="temperatures"):
+        tacthmc.Keep(temperatures="hot")
+    with pytest.raises(ValueError, match="weights need all draws"):
+        tacthmc.Keep(temperatures="all", forget=True)

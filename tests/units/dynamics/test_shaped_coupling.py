@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.dynamics import PowerCoupling, ShapedCoupling
+from tacthmc import Keep
+from tacthmc.dynamics import ContinuousTempering, PowerCoupling, ShapedCoupling
 from tests.budget import assert_mean
-
-pytestmark = pytest.mark.xdist_group("test_shaped_coupling")
 
 HOT = np.array([1.0, 1.5, 2.0, 4.0, 6.0])
 CURVES = {
@@ -21,7 +20,7 @@ CURVES = {
 
 
 @pytest.mark.parametrize("sd", [4e3, 1e6, 1e9])
-def test_a_way_next_to_unit_temperature_has_its_digits(sd):
+def test_a_range_next_to_unit_temperature_keeps_its_digits(sd):
     """λ′σ is the same all along, in single precision, where λ falls by one over σ."""
     hottest = 1 + 1 / sd
     coupling = ShapedCoupling([1.0, hottest], [sd, sd])
@@ -65,7 +64,7 @@ def test_drag_is_the_same_all_along(curve):
     lam, slope = jax.vmap(coupling.value_and_slope)(xi)
     drag = -np.asarray(slope) * np.exp(np.interp(-np.log(lam), np.log(HOT), np.log(CURVES[curve])))
     np.testing.assert_allclose(drag, drag.mean(), rtol=2e-3)
-    # Less than the same way by the paper's family.
+    # Less than by the paper's family between the same temperatures.
     paper = PowerCoupling.up_to(6.0)
     xi = jnp.linspace(1 / 3, 5 / 3, 2001)
     sums = []
@@ -79,13 +78,19 @@ def test_drag_is_the_same_all_along(curve):
 @pytest.fixture(scope="module")
 def first():
     """A Gaussian of 12 dimensions: s = √6/λ."""
+    return tempered_run(None, 0)
+
+
+def tempered_run(coupling, seed):
     target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
-    sampler = tacthmc.tact(0.1, xi_step_size=5e-3, keep_every=25)
-    return tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(12), 200_000, 4)
+    sampler = tacthmc.tact(0.1, tempering=ContinuousTempering(coupling, step_size=5e-3))
+    return tacthmc.sample(
+        jax.random.key(seed), sampler, target, jnp.zeros(12), 200_000, 4, keep=Keep(every=25)
+    )
 
 
 def test_measured_in_a_run(first):
-    old, new = first.sampler.coupling, ShapedCoupling.after(first)
+    old, new = first.sampler.tempering.coupling, ShapedCoupling.after(first)
     assert float(new.hottest) == pytest.approx(float(old.hottest), rel=1e-5)
     assert (new.plateau, new.wall) == (float(old.plateau), float(old.wall))
     # What it should be: log T linear in ξ.
@@ -95,11 +100,7 @@ def test_measured_in_a_run(first):
 
 
 def test_the_posterior_with_it(first):
-    sampler = tacthmc.tact(
-        0.1, xi_step_size=5e-3, coupling=ShapedCoupling.after(first), keep_every=25
-    )
-    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
-    run = tacthmc.sample(jax.random.key(1), sampler, target, jnp.zeros(12), 200_000, 4)
+    run = tempered_run(ShapedCoupling.after(first), 1)
     assert_mean((run.draws**2).mean(axis=-1), 1.0, 0.02, "variance on the plateau")
     assert abs(np.mean(run.plateau_share) - 0.2) < 0.04
     assert np.mean(run.round_trips) > 0.9 * np.mean(first.round_trips)

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from tacthmc.paper.networks import lstm, persistent
-from tacthmc.paper.networks.accelerator import has_room_for_a_network, has_tensor_cores
+from tacthmc.paper.networks import lstm, lstm_pallas
+from tacthmc.paper.networks.accelerator import has_room_for_weights, has_tensor_cores
 
 
 def device(platform="gpu", made_by="CUDA 12090", capability="9.0"):
@@ -32,7 +32,7 @@ def test_which_devices_have_them(kind, monkeypatch):
     one, tensor_cores, room = KINDS[kind]
     monkeypatch.setattr(jax, "devices", lambda *_: [one])
     assert has_tensor_cores() == tensor_cores
-    assert has_room_for_a_network() == room
+    assert has_room_for_weights() == room
 
 
 def test_somebody_who_computes_elsewhere(monkeypatch):
@@ -57,10 +57,10 @@ def test_the_lstm_takes_its_kernel_where_it_can(compute, dtype, taken, monkeypat
         seen.append(interpret)
         return jnp.zeros((x.shape[2], w_h.shape[0]), x.dtype)
 
-    monkeypatch.setattr(persistent, "last_state", last_state)
+    monkeypatch.setattr(lstm_pallas, "last_state", last_state)
     # The package's ``lstm`` is the function.
     module = sys.modules["tacthmc.paper.networks.lstm"]
-    monkeypatch.setattr(module, "has_room_for_a_network", lambda: True)
+    monkeypatch.setattr(module, "has_room_for_weights", lambda: True)
     model = lstm(compute=compute)
     params = jax.tree.map(lambda leaf: leaf.astype(dtype), model.init(jax.random.key(0)))
     model.logits(params, jnp.zeros((2, 28, 28), jnp.uint8))

@@ -221,7 +221,7 @@ def test_a_pickle_that_would_run_something_is_refused(protocol, small, tmp_path)
     archive = replace(entry.archives[0], md5=hashlib.md5(packed).hexdigest())
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(catalog.ENTRIES, "cifar10", replace(entry, archives=(archive,)))
-        with pytest.raises(data.DataError, match=r"it wants (posix|nt)\.mkdir"):
+        with pytest.raises(data.DataError, match=r"it uses (posix|nt)\.mkdir"):
             data.load("cifar10", folder=tmp_path)
     assert not mark.exists()
 
@@ -234,7 +234,7 @@ def test_pickles_of_arrays_are_read(protocol):
     assert np.array_equal(values[0], content["a"])
     assert values[1] == content["b"]
     for function in (eval, getattr, __import__("functools").partial, np.load):
-        with pytest.raises(data.DataError, match="it wants"):
+        with pytest.raises(data.DataError, match="it uses"):
             read_arrays(pickle.dumps(function, protocol), "it")
     with pytest.raises(data.DataError, match="not a whole pickle"):
         read_arrays(pickle.dumps(content, protocol)[:-5], "it")

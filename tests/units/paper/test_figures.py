@@ -1,7 +1,6 @@
 """The studies' numbers on small configs, their pictures, and what is printed from them."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 
 import tacthmc
-from benchmarks.pages import BLOCK, filled
 from tacthmc.paper.figures import (
     dimension,
     fig1,
@@ -179,29 +177,3 @@ def test_the_default_beats_algorithm_1_as_it_must():
     for best in numbers["best"].values():
         assert all(abs(row["sd_error"]) <= 0.03 for row in best.values())
     assert min(numbers["ratio"].values()) >= 2.5
-
-
-PAGES = ["README.md", *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_tables_in_the_pages_are_those_of_the_results(page):
-    """Between <!-- table: NAME --> and <!-- end --> stands the study's table, to the letter."""
-    text = (ROOT / page).read_text()
-    blocks = list(BLOCK.finditer(text))
-    assert len(blocks) == text.count("<!-- table:"), f"{page}: a block has no end"
-    for block in blocks:
-        assert block.group() == filled(block), f"{page}: {block.group(1)}"
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_numbers_in_sentences_are_those_of_the_results(page):
-    """<!-- FILE: expression --> after a number says where it comes from, and it does."""
-    text = (ROOT / page).read_text()
-    for shown, file, expression in re.findall(
-        r"(\S+?)[.,;:)%]*\s?<!-- (\S+\.json): (.+?) -->", text
-    ):
-        value = eval(expression, {"r": json.loads((ROOT / file).read_text()), "np": np})
-        number = shown.strip("*(").replace(",", "").replace("−", "-")
-        digits = len(number.partition(".")[2])
-        assert f"{value:.{digits}f}" == number, f"{page}: {shown} for {file}: {expression}"

@@ -203,7 +203,7 @@ def test_both_forms_of_the_recurrence_give_the_same_numbers():
     params, images, labels = jax.tree.map(lambda leaf: leaf[0], (params, images, labels))
     gradients = [
         jax.jit(jax.grad(partial(loss, model.logits)))(params, images, labels)
-        for model in (lstm(recurrence="loop"), lstm(recurrence="written out"))
+        for model in (lstm(recurrence="scan"), lstm(recurrence="unrolled"))
     ]
     assert_close(*gradients, 2e-5)
 

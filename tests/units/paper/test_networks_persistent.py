@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tacthmc.paper.networks import lstm, written_out
-from tacthmc.paper.networks.persistent import EXAMPLES, last_state
+from tacthmc.paper.networks import lstm, lstm_unrolled
+from tacthmc.paper.networks.lstm_pallas import EXAMPLES, last_state
 
 TOLERANCE = 2e-3
 """A sum in another order may round a factor to bfloat16's other neighbor, 2⁻⁸ away."""
@@ -34,7 +34,7 @@ def interpreted(*inputs):
 
 
 def written(*inputs):
-    return written_out.last_state(*inputs, "bfloat16")
+    return lstm_unrolled.last_state(*inputs, "bfloat16")
 
 
 def same(actual, expected):
@@ -102,8 +102,8 @@ def test_wrong_inputs():
     inputs, _ = drawn()
     with pytest.raises(TypeError, match="float16"):
         interpreted(*(leaf.astype(jnp.float16) for leaf in inputs))
-    with pytest.raises(ValueError, match=r"one kernel.*bfloat16.*tf32"):
-        lstm(compute="tf32", recurrence="one kernel")
+    with pytest.raises(ValueError, match=r"pallas.*bfloat16.*tf32"):
+        lstm(compute="tf32", recurrence="pallas")
 
 
 def test_the_network_is_the_same():
@@ -112,8 +112,8 @@ def test_the_network_is_the_same():
     actual, expected = (
         jax.jit(jax.grad(lambda p, model=model: jnp.sum(model.logits(p, images) ** 2)))(params)
         for model in (
-            lstm(compute="bfloat16", recurrence="one kernel"),
-            lstm(compute="bfloat16", recurrence="written out"),
+            lstm(compute="bfloat16", recurrence="pallas"),
+            lstm(compute="bfloat16", recurrence="unrolled"),
         )
     )
     same(actual, expected)

@@ -2,50 +2,28 @@
 
 import json
 import math
+import shutil
 import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import tacthmc
-from tacthmc.cli._app import app
-from tacthmc.paper.data import ImageSet
 from tacthmc.paper.networks import mlp
-from tacthmc.paper.table1 import averages, checkpoint, paper, reproduce
-from tacthmc.paper.table1.configs import CONFIGS, sampler_settings
+from tacthmc.paper.table1 import averages, group_run, paper, reproduce
+from tacthmc.paper.table1.cell_sampler import cell_sampler
+from tacthmc.paper.table1.configs import CONFIGS
+from tacthmc.paper.table1.evaluation import Evaluation
 from tacthmc.paper.table1.group import Group, groups
 from tacthmc.paper.table1.images import images, subset
-from tacthmc.paper.table1.program import Program
-from tacthmc.paper.table1.running import Running
+from tacthmc.paper.table1.program import GroupProgram
 from tacthmc.paper.table1.summary import entries
-from tacthmc.paper.table1.tables import latex, markdown
+from tacthmc.paper.table1.tables import latex
 from tacthmc.paper.tasks import METHODS, TASKS
-from tacthmc.samplers import tact_from_tuple
-from tacthmc.store._errors import StoreError
-
-# One worker: compiled programs are shared.
-pytestmark = pytest.mark.xdist_group("test_table1")
-
-CLOCKS = ("wall_seconds", "compile_seconds", "evaluation_share")
-
-
-def some_images(count=320, tests=96):
-    """Images with a bar whose place tells the class."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 47, count + tests).astype(np.uint8)
-    pictures = rng.integers(0, 60, (count + tests, 28, 28))
-    pictures[np.arange(count + tests), labels // 2, :] += 120
-    pictures[np.arange(count + tests), :, labels % 28] += 60
-    pictures = pictures.astype(np.uint8)
-    names = tuple(map(str, range(47)))
-    parts = pictures[:count], labels[:count], pictures[count:], labels[count:]
-    return ImageSet("some", *parts, names, "made")
-
-
-SOME = some_images()
+from tacthmc.predict import per_draw
+from tests.units.paper.made_images import SOME, call, records_of
 
 
 def of(task):
@@ -56,11 +34,6 @@ def of(task):
 def asked(method, **options):
     options = {"noises": (0.0, 0.3), "epochs": 4} | options
     return groups(tasks=["mlp"], methods=[method], **options)
-
-
-def records_of(folder):
-    found = reproduce.read_records(folder)
-    return [{k: v for k, v in record.items() if k not in CLOCKS} for record in found]
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +55,39 @@ def test_slices_make_the_same_numbers_as_one_go(whole, tmp_path):
             for _ in range(4)
         ]
         assert slices == [False, False, False, True]
+    assert json.dumps(records_of(tmp_path)) == json.dumps(records_of(whole))
+
+
+def test_a_slice_goes_on_where_runs_are_spread_over_cores(whole, tmp_path, monkeypatch):
+    # A program that names no devices has one, when it begins and when it goes on.
+    monkeypatch.setattr("tacthmc.compiler._cpu_devices._in_use", 2)
+    group = asked("adam", seeds=[0, 1])
+    assert not reproduce.reproduce(group, of, tmp_path, minutes=0, command="a test")
+    assert reproduce.reproduce(group, of, tmp_path, command="a test")
+    expected = [record for record in records_of(whole) if record["method"] == "adam"]
+    assert json.dumps(records_of(tmp_path)) == json.dumps(expected)
+
+
+def stop_after_a_chunk(observer, snapshot):
+    """What Ctrl-C does: the run ends after a chunk, wherever that is in an epoch."""
+    Evaluation.__call__(observer, snapshot)
+    return True
+
+
+class Interrupted(Evaluation):
+    __call__ = stop_after_a_chunk
+
+
+def test_an_interrupted_run_goes_on_within_the_epoch(whole, tmp_path, monkeypatch):
+    both = [*asked("adam", seeds=[0, 1]), *asked("tact", seeds=[0, 1])]
+    with monkeypatch.context() as patch:
+        patch.setattr(group_run, "Evaluation", Interrupted)
+        assert not reproduce.reproduce(both, of, tmp_path, command="a test")
+    # The first chunk is one interval, and the first epoch has two. Nothing else began.
+    found = reproduce.read_records(tmp_path)
+    assert {(r["method"], r["epochs_done"], r["steps"]) for r in found} == {("adam", 0, 2)}
+    assert not any(r["finished"] for r in found)
+    assert reproduce.reproduce(both, of, tmp_path, command="a test")
     assert json.dumps(records_of(tmp_path)) == json.dumps(records_of(whole))
 
 
@@ -113,39 +119,26 @@ def test_records_say_all_that_a_table_needs(whole):
 
 
 def test_what_is_finished_is_not_run_again(whole, monkeypatch):
-    monkeypatch.setattr(reproduce, "Program", None)
+    monkeypatch.setattr(reproduce, "advance", None)
     assert reproduce.reproduce(asked("adam", seeds=[0, 1]), of, whole)
 
 
 def test_a_cell_does_not_depend_on_its_company(whole, tmp_path):
-    assert reproduce.reproduce(asked("adam", noises=[0.3], seeds=[1]), of, tmp_path)
-    (alone,) = reproduce.read_records(tmp_path)
-    (same,) = (
-        r
-        for r in reproduce.read_records(whole)
-        if (r["method"], r["noise"], r["seed"]) == ("adam", 0.3, 1)
-    )
+    # As many chains as there, so that the program is compiled already.
+    others = asked("adam", noises=[0.1, 0.3], seeds=[1, 7])
+    assert reproduce.reproduce(others, of, tmp_path)
+
+    def cell(folder):
+        found = reproduce.read_records(folder)
+        return next(r for r in found if (r["method"], r["noise"], r["seed"]) == ("adam", 0.3, 1))
+
     for score in ("accuracy", "log_loss", "brier"):
-        assert alone[score] == pytest.approx(same[score], rel=1e-4)
+        assert cell(tmp_path)[score] == pytest.approx(cell(whole)[score], rel=1e-4)
 
 
 def test_wrong_labels_and_seeds_make_a_difference(whole):
     found = [r["log_loss"] for r in reproduce.read_records(whole) if r["method"] == "adam"]
     assert len(set(found)) == 4
-
-
-def test_a_cell_that_diverges_takes_no_other_with_it(tmp_path):
-    wild = asked("momentum_sgd", noises=[0.0], settings={"learning_rate": (1e-3, 1e12)})
-    assert reproduce.reproduce(wild, of, tmp_path)
-    tame, gone = reproduce.read_records(tmp_path)
-    assert tame["diverged_at_step"] is None
-    assert tame["accuracy"] is not None
-    assert tame["settings"]["given"] == {"learning_rate": 1e-3}
-    assert gone["diverged_at_step"] > 0
-    assert gone["accuracy"] is None
-    assert gone["average"]["accuracy"] is None
-    assert "diverged at step" in gone["note"]
-    assert "diverged in 1 of 1" in markdown(entries([tame, gone]))
 
 
 def test_tables_stand_beside_the_papers(whole):
@@ -185,7 +178,7 @@ def test_averages_are_those_of_a_predictive():
     for k in range(5):
         draws = jax.vmap(model.init)(jax.random.split(jax.random.key(k), 2))
         there = jnp.array([True, k > 2])
-        probabilities, entropies = averages.predicted(model.logits, draws, inputs)
+        probabilities, entropies = per_draw(model.logits, draws, inputs)
         sums = averages.added(sums, probabilities, entropies, there)
         for chain in np.flatnonzero(there):
             own = jax.tree.map(lambda x, c=chain: x[c : c + 1], draws)
@@ -203,39 +196,94 @@ def test_averages_are_those_of_a_predictive():
 def test_the_last_draw_of_an_epoch_counts():
     kept = {"x": jnp.arange(12.0).reshape(3, 4)}
     keep = jnp.array([[1, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]], bool)
-    draws, there = averages.last_kept(kept, keep)
-    assert there.tolist() == [True, False, True]
+    none = averages.LatestDraws.none({"x": jnp.zeros(3)})
+    draws = averages.latest_draws(none, kept, keep)
+    assert draws.there.tolist() == [True, False, True]
     # Draws are packed without gaps.
-    assert [float(draws["x"][0]), float(draws["x"][2])] == [1.0, 11.0]
+    assert [float(draws.positions["x"][0]), float(draws.positions["x"][2])] == [1.0, 11.0]
+    # A chain without a draw in the epoch's next chunk has the one from before.
+    later = averages.latest_draws(draws, {"x": 100 + kept["x"]}, keep[jnp.array([1, 2, 1])])
+    assert later.there.tolist() == [True, True, True]
+    assert later.positions["x"].tolist() == [1.0, 107.0, 11.0]
 
 
-def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path):
-    (group,) = asked("adam", noises=[0.0])
-    program, path = Program(group, SOME), tmp_path / "x.npz"
-    running = Running(program, path, group.identity(SOME))
-    running.advance(time.monotonic(), print)
-    with pytest.raises(StoreError, match="belongs to"):
-        Running(program, path, {"other": 1})
-    arrays, notes = checkpoint.read(path)
-    arrays["words"][0, 5] ^= 1
-    checkpoint.save(path, arrays, notes)
-    with pytest.raises(StoreError, match="its checksum differs"):
-        Running(program, path, group.identity(SOME))
-    path.write_bytes(b"something else")
-    with pytest.raises(StoreError, match="is no checkpoint"):
-        Running(program, path, group.identity(SOME))
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A group after one epoch, and its folder."""
+    (group,), out = asked("adam", seeds=[0, 1]), tmp_path_factory.mktemp("stored")
+    group_run.advance(group, SOME, out, time.monotonic())
+    return group, out
+
+
+@pytest.fixture
+def copy(stored, tmp_path):
+    """A copy of them that may be damaged: the group, its folder of results, its run's folder."""
+    group, out = stored
+    shutil.copytree(out, tmp_path, dirs_exist_ok=True)
+    return group, tmp_path, group_run.state_folder(tmp_path, group, SOME)
+
+
+def test_another_groups_run_is_refused(copy):
+    _, out, path = copy
+    (other,) = asked("adam", seeds=[0, 1], draw_every=2)
+    path.rename(group_run.state_folder(out, other, SOME))
+    with pytest.raises(tacthmc.StoreError, match=r"belongs to .*'draw_every': 1.* not"):
+        group_run.advance(other, SOME, out, None)
+
+
+def test_a_damaged_run_is_refused(copy):
+    group, out, path = copy
+    for file in path.glob("checkpoints/*/state/**/*"):
+        if file.is_file():
+            file.write_bytes(b"something else")
+    with (
+        pytest.warns(UserWarning, match="trying an older one"),
+        pytest.raises(tacthmc.StoreError, match="has no sound checkpoint"),
+    ):
+        group_run.advance(group, SOME, out, None)
+    (path / "config.json").write_text("something else")
+    with pytest.raises(tacthmc.StoreError, match=r"config\.json is damaged"):
+        group_run.advance(group, SOME, out, None)
+
+
+def test_a_checkpoint_of_an_earlier_layout_is_refused(copy):
+    group, out, path = copy
+    path.rename(path.with_name(f"{path.name}.npz"))
+    with pytest.raises(tacthmc.StoreError, match=r"earlier version of tacthmc.* delete it"):
+        group_run.advance(group, SOME, out, None)
+
+
+def test_without_its_run_a_former_group_is_missed(copy):
+    group, out, path = copy
+    shutil.rmtree(path)
+    with pytest.raises(tacthmc.StoreError, match="from which chains were to go on, is gone"):
+        group_run.read(group, SOME, out)
 
 
 @pytest.mark.parametrize("config", list(CONFIGS))
 @pytest.mark.parametrize("method", list(METHODS))
 def test_every_configuration_makes_its_sampler(config, method):
-    given = sampler_settings(CONFIGS[config], TASKS["cnn"], method, 50_000, {})
-    sampler = METHODS[method](TASKS["cnn"], 50_000, CONFIGS[config].variant, given)
-    assert sampler.keep_every == 50
+    sampler, keep = cell_sampler(CONFIGS[config], TASKS["cnn"], method, 50_000, {})
+    window = 390 if (config, method) == ("tuned", "tact") else None
+    assert (keep.every, keep.after, keep.relaxation_window) == (50, 0, window)
     if method in ("tact", "sgnht"):
         steps = 100.0 if config in ("adapted", "tuned") else None
         assert sampler.thermostat.inertia.steps == steps
         assert sampler.step_size == pytest.approx(1e-3 / 50_000)
+    if method == "tact" and config != "tuned":
+        assert sampler.tempering.thermostat.inertia.steps == steps
+
+
+def test_xi_takes_settings_of_its_own():
+    given = {"xi_learning_rate": 5e-3, "xi_noise": 0.3, "inertia": 20.0, "keep_every": 25}
+    sampler, keep = cell_sampler(CONFIGS["paper"], TASKS["cnn"], "tact", 1000, given)
+    xi = sampler.tempering
+    assert (xi.step_size, xi.noise) == (5e-3 / 1000, 0.3)
+    assert (sampler.step_size, sampler.injected) == (1e-3 / 1000, 0.1)
+    assert sampler.thermostat.inertia.steps == 20
+    assert xi.thermostat.inertia.gamma == 1
+    # K is one number: that of draws and of momenta drawn afresh.
+    assert keep.every == sampler.refresh.every == xi.refresh.every == 25
 
 
 def test_a_seed_counts_once(whole):
@@ -245,15 +293,19 @@ def test_a_seed_counts_once(whole):
 
 
 def test_a_step_size_of_its_own():
-    seven = TASKS["cnn"].seven
-    assert tact_from_tuple(seven, 100, "splitting", step_size=0.5).step_size == 0.5
+    for method in ("tact", "sgnht", "sghmc"):
+        given = {"learning_rate": 50.0}
+        sampler = cell_sampler(CONFIGS["splitting"], TASKS["cnn"], method, 100, given).sampler
+        assert sampler.step_size == 0.5
 
 
 def test_epochs_are_as_long_as_the_data():
     group = Group("mlp", "adam", "adapted", (0.0,), (0,), 40)
-    program = Program(group, SOME)
-    steps = sum(program.intervals(epoch) for epoch in range(40)) * program.keep_every
+    program = GroupProgram(group, SOME)
+    steps = program.epochs.end(40) * program.keep_every
     assert steps == math.ceil(40 * 320 / 128 / program.keep_every) * program.keep_every
+    ends = [program.epochs.end(epoch) for epoch in range(41)]
+    assert program.epochs.longest(40) == max(np.diff(ends)) == 2
     assert group.burn_in == 12
 
 
@@ -266,24 +318,29 @@ def test_what_cannot_be_asked_for():
         groups(seeds=[1, 1])
     with pytest.raises(ValueError, match="config must be one of"):
         groups(config="best")
-
-
-def call(*words):
-    return CliRunner().invoke(app, ["reproduce", "table1", *map(str, words)])
+    with pytest.raises(ValueError, match=r"method must be one of .*\(sgnht\?\)"):
+        groups(methods=["sgnth"])
+    (wrong,) = asked("sghmc", noises=[0.0], settings={"inertia": (10.0,)})
+    with pytest.raises(ValueError, match="a setting of sghmc must be one of learning_rate"):
+        GroupProgram(wrong, SOME)
+    (wrong,) = asked("adam", noises=[0.0], settings={"keep_every": (1, 2)})
+    with pytest.raises(ValueError, match=r"same for all chains of a program; got \[1, 2\]"):
+        GroupProgram(wrong, SOME)
 
 
 def test_the_command_runs_and_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr("tacthmc.paper.table1.images.images", lambda *asked: SOME)
-    words = ["--task", "mlp", "--method", "adam", "--noise", "0", "0.2", "--out", tmp_path]
-    first = call(*words, "--epochs", 3, "--minutes", 0)
+    monkeypatch.setattr("tacthmc.paper.table1.subcommands.images", lambda *asked: SOME)
+    words = ["--task", "mlp", "--method", "adam", "--noise", "0", "0.3", "--seeds", "0", "1"]
+    words += ["--epochs", "4", "--out", tmp_path]
+    first = call(*words, "--minutes", 0)
     assert first.exit_code == 0, first.output
     assert "the same command goes on" in first.output
-    again = call(*words, "--epochs", 3)
+    again = call(*words)
     assert again.exit_code == 0, again.output
     assert "the same command goes on" not in again.output
     found = reproduce.read_records(tmp_path)
-    assert [r["noise"] for r in found] == [0.0, 0.2]
-    assert "--noise 0 0.2 --method adam" in found[0]["command"]
+    assert [(r["noise"], r["seed"]) for r in found] == [(0.0, 0), (0.0, 1), (0.3, 0), (0.3, 1)]
+    assert "--noise 0 0.3 --method adam" in found[0]["command"]
     help_text = call("--help").output
     assert "Examples" in help_text
 

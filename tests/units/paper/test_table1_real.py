@@ -11,14 +11,20 @@ from tacthmc.cli._app import app
 from tacthmc.paper.data.catalog import ENTRIES
 
 IMAGES = Path(__file__).parent / "images"
-METHODS, EPOCHS = ("adam", "tact"), 20
+EPOCHS = 20
+
+
+# What is TACT-HMC's alone, made images show as well.
+@pytest.fixture(scope="module", params=["adam", pytest.param("tact", marks=pytest.mark.slow)])
+def method(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(method, tmp_path_factory):
     out = tmp_path_factory.mktemp("quick")
     words = ["reproduce", "table1", "--quick", "--task", "rnn", "--data", str(IMAGES)]
-    words += [word for method in METHODS for word in ("--method", method)]
+    words += ["--method", method]
     with pytest.MonkeyPatch.context() as patch:
         # All 70,000 are wanted otherwise.
         few = replace(ENTRIES["fashion_mnist"], num_train=480, num_test=160)
@@ -30,10 +36,10 @@ def folder(tmp_path_factory):
     return out
 
 
-def test_every_cell_is_there(folder):
+def test_every_cell_is_there(folder, method):
     records = json.loads((folder / "results.json").read_text())
     found = {(r["method"], r["noise"], r["seed"]): r for r in records}
-    assert sorted(found) == sorted((method, noise, 0) for method in METHODS for noise in (0.0, 0.2))
+    assert sorted(found) == [(method, noise, 0) for noise in (0.0, 0.2)]
     for record in records:
         assert record["table"] == "A"
         assert record["task"] == "rnn"
@@ -43,17 +49,20 @@ def test_every_cell_is_there(folder):
         assert 0 <= record["accuracy"] <= 1
         assert 0 < record["log_loss"] < 4
         assert 0 <= record["ece"] <= 1
-    # 140 steps are few, but something is learned: one in ten would be chance.
-    assert found["adam", 0.0, 0]["accuracy"] > 0.3
-    assert {r["note"] for r in records if r["method"] == "tact"} == {"no round trip: SGNHT"}
+    if method == "adam":
+        # 140 steps are few, but something is learned: one in ten would be chance.
+        assert found["adam", 0.0, 0]["accuracy"] > 0.3
+    else:
+        assert {r["note"] for r in records} == {"no round trip: SGNHT"}
 
 
-def test_tables_and_pictures_are_written(folder):
+def test_tables_and_pictures_are_written(folder, method):
     text = (folder / "table1.md").read_text()
-    assert "TACT-HMC" in text
+    title, accuracy = {"adam": ("Adam", "88.84"), "tact": ("TACT-HMC", "90.84")}[method]
+    assert f"| {title} (adapted) |" in text
     assert "tacthmc reproduce table1" in text
-    assert "90.84" in text
-    assert "90.84" in (folder / "table1.tex").read_text()
+    assert accuracy in text
+    assert accuracy in (folder / "table1.tex").read_text()
     for name in ("curves-rnn", "reliability-rnn"):
         for kind in ("png", "pdf"):
             assert (folder / f"{name}.{kind}").stat().st_size > 5_000

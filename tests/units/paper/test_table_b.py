@@ -3,8 +3,8 @@
 import dataclasses
 import json
 from collections import Counter
-from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,30 +12,25 @@ import pytest
 
 import tacthmc
 from tacthmc.paper.data import validation_split
-from tacthmc.paper.table1 import merge, reproduce, search_space
-from tacthmc.paper.table1.averages import predicted
-from tacthmc.paper.table1.configs import CONFIGS, sampler_settings
-from tacthmc.paper.table1.group import Cell, Group, Stage
+from tacthmc.paper.table1 import group_run, merge, reproduce, search_space
+from tacthmc.paper.table1.cell_sampler import cell_sampler
+from tacthmc.paper.table1.configs import CONFIGS
+from tacthmc.paper.table1.group import Cell, Group, Stage, groups
 from tacthmc.paper.table1.images import images
-from tacthmc.paper.table1.program import Program, cell_keys
+from tacthmc.paper.table1.program import cell_keys
 from tacthmc.paper.table1.protocol import SEARCH_SEED, Protocol
-from tacthmc.paper.table1.report import against, reached
-from tacthmc.paper.table1.running import Running
 from tacthmc.paper.table1.search import best, finals, first_cells, rung
 from tacthmc.paper.table1.summary import entries
-from tacthmc.paper.table1.table_b import command_b, reproduce_b
+from tacthmc.paper.table1.table_b import reproduce_b
 from tacthmc.paper.table1.tables import markdown
-from tacthmc.paper.table1.tables_b import entries_b, latex_b, markdown_b, write_table_b
+from tacthmc.paper.table1.tables_b import write_table_b
 from tacthmc.paper.tasks import METHODS, TASKS
 from tacthmc.potentials import label_noise
+from tacthmc.predict import per_draw
 from tacthmc.samplers import momentum_sgd
-from tests.fresh import fresh
-from tests.units.paper.test_table1 import CLOCKS, SOME, call, records_of
+from tests.fresh_process import fresh_process
+from tests.units.paper.made_images import SOME, call, records_of
 
-# One worker: compiled programs are shared.
-pytestmark = pytest.mark.xdist_group("test_table_b")
-
-ROOT = Path(__file__).parents[3]
 HELD_OUT = validation_split(SOME)
 # Of the same size, so that one compiled program serves the search and the final runs.
 FINAL = dataclasses.replace(
@@ -46,7 +41,8 @@ FINAL = dataclasses.replace(
     test_labels=SOME.test_labels[:32],
 )
 QUICK = Protocol.quick()
-RUN = ("adam", "tact")
+# TACT-HMC's chains go on from one another in a faster test.
+RUN = ["adam", pytest.param("tact", marks=pytest.mark.slow)]
 
 
 def of(task, validation):
@@ -59,12 +55,16 @@ def run_b(folder, method, **options):
     return reproduce_b(of, folder, tasks=["mlp"], methods=[method], **given)
 
 
+@pytest.fixture(scope="module", params=RUN)
+def method(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """Two methods in one go."""
+def whole(method, tmp_path_factory):
+    """A method in one go."""
     folder = tmp_path_factory.mktemp("whole")
-    for method in RUN:
-        assert run_b(folder, method)
+    assert run_b(folder, method)
     return folder
 
 
@@ -73,33 +73,51 @@ def some_of(folder, **wanted):
     return [r for r in found if all(r[name] == value for name, value in wanted.items())]
 
 
-def test_slices_make_the_same_numbers_as_one_go(whole, tmp_path):
-    for method in RUN:
-        # A slice of no time makes one epoch: 2 of the search, 4 of one chain, 2 of two.
-        slices = [run_b(tmp_path, method, minutes=0) for _ in range(8)]
-        assert slices == [False] * 7 + [True]
-    found, expected = (
-        [{k: v for k, v in record.items() if k not in CLOCKS} for record in records_of(folder)]
-        for folder in (tmp_path, whole)
+def test_slices_make_the_same_numbers_as_one_go(whole, method, tmp_path):
+    # A slice of no time makes one epoch: 2 of the search, 4 of one chain, 2 of two.
+    slices = [run_b(tmp_path, method, minutes=0) for _ in range(8)]
+    assert slices == [False] * 7 + [True]
+    assert json.dumps(records_of(tmp_path)) == json.dumps(records_of(whole))
+
+
+@pytest.mark.parametrize("noise", QUICK.noises)
+def test_a_rung_keeps_the_best_at_each_noise_level(whole, noise):
+    first, second = (some_of(whole, noise=noise, stage="search", rung=n) for n in (1, 2))
+    assert (len(first), len(second)) == (4, 2)
+    assert {r["judged_on"] for r in first + second} == {"validation images"}
+    assert {r["data"] for r in first + second} == {"some-validation"}
+    order = sorted(first, key=lambda r: r["log_loss"])
+    went_on = [r["settings"]["given"] for r in second]
+    assert all(r["settings"]["given"] in went_on for r in order[:2])
+    chosen = min(second, key=lambda r: r["log_loss"])["settings"]["given"]
+    final = some_of(whole, noise=noise, stage="final")
+    assert all(r["settings"]["given"] == chosen for r in final)
+    assert Counter(r["chains"] for r in final) == {1: 2, 2: 2}
+
+
+def test_chains_of_a_tempered_method_go_on_from_a_rung(tmp_path):
+    def cells(count):
+        return tuple(first_cells("tact", QUICK)[:count])
+
+    def group(cells, epochs, **stage):
+        stage = Stage("search", cells, burn_in=1, held=1, **stage)
+        return Group("mlp", "tact", "tuned", QUICK.noises, (SEARCH_SEED,), epochs, stage=stage)
+
+    first = group(cells(4), 1)
+    # The other way round: as many chains, so that one compiled program serves all.
+    second = group(cells(4)[::-1], 4, rung=2, former=first)
+    out, straight = tmp_path / "rungs", tmp_path / "straight"
+    assert group_run.advance(first, HELD_OUT, out, None).finished
+    slices = [group_run.advance(second, HELD_OUT, out, 0.0) for _ in range(3)]
+    assert [one.finished for one in slices] == [False, False, True]
+    never_stopped = group_run.advance(group(cells(4)[::-1], 4), HELD_OUT, straight, None)
+    one, other = (done.evaluation for done in (slices[-1], never_stopped))
+    assert dataclasses.replace(one.tally, evaluation_seconds=0.0, compile_seconds=0.0) == (
+        dataclasses.replace(other.tally, evaluation_seconds=0.0, compile_seconds=0.0)
     )
-    assert json.dumps(found) == json.dumps(expected)
-
-
-def test_a_rung_keeps_the_best_at_each_noise_level(whole):
-    for method in RUN:
-        for noise in QUICK.noises:
-            own = {"method": method, "noise": noise}
-            first, second = (some_of(whole, **own, stage="search", rung=n) for n in (1, 2))
-            assert (len(first), len(second)) == (4, 2)
-            assert {r["judged_on"] for r in first + second} == {"validation images"}
-            assert {r["data"] for r in first + second} == {"some-validation"}
-            order = sorted(first, key=lambda r: r["log_loss"])
-            went_on = [r["settings"]["given"] for r in second]
-            assert all(r["settings"]["given"] in went_on for r in order[:2])
-            chosen = min(second, key=lambda r: r["log_loss"])["settings"]["given"]
-            final = some_of(whole, **own, stage="final")
-            assert all(r["settings"]["given"] == chosen for r in final)
-            assert Counter(r["chains"] for r in final) == {1: 2, 2: 2}
+    assert np.array_equal(one.averages.probabilities, other.averages.probabilities)
+    assert np.array_equal(one.averages.draws, other.averages.draws)
+    assert len(set(one.tally.curve[-1]["draw_log_loss"])) == 4
 
 
 def test_a_setting_that_does_nothing_is_not_chosen(tmp_path, monkeypatch):
@@ -112,6 +130,45 @@ def test_a_setting_that_does_nothing_is_not_chosen(tmp_path, monkeypatch):
     assert chosen == {0.000562}
 
 
+def test_a_cell_that_diverges_takes_no_other_with_it(tmp_path):
+    # The program of the search's second rung.
+    rates = {"learning_rate": (1e-3, 1e30)}
+    wild = groups(tasks=["mlp"], methods=["adam"], noises=[0.0, 0.3], epochs=4, settings=rates,
+                  config="tuned")  # fmt: skip
+    assert reproduce.reproduce(wild, lambda task: FINAL, tmp_path)
+    for noise in (0.0, 0.3):
+        tame, gone = some_of(tmp_path, noise=noise)
+        assert tame["diverged_at_step"] is None
+        assert tame["accuracy"] is not None
+        assert tame["settings"]["given"] == {"learning_rate": 1e-3}
+        assert gone["finished"]
+        assert gone["diverged_at_step"] > 0
+        assert gone["accuracy"] is None
+        assert gone["average"]["accuracy"] is None
+        assert "diverged at step" in gone["note"]
+        assert "diverged in 1 of 1" in markdown(entries([tame, gone]))
+
+
+def test_a_group_whose_chains_all_diverged_is_over(tmp_path):
+    rates = {"learning_rate": (1e30, 2e30)}
+    wild = groups(tasks=["mlp"], methods=["adam"], noises=[0.0, 0.3], epochs=4, settings=rates,
+                  config="tuned")  # fmt: skip
+    assert reproduce.reproduce(wild, lambda task: FINAL, tmp_path)
+    found = reproduce.read_records(tmp_path)
+    assert {(r["finished"], r["epochs_done"], r["accuracy"]) for r in found} == {(True, 1, None)}
+    # What would go on from its chains is over before it begins.
+    (group,) = wild
+    cells = tuple(group.cells)
+    stage = Stage("search", cells, burn_in=1, held=1, rung=2, former=group)
+    after = dataclasses.replace(group, epochs=8, stage=stage)
+    done = group_run.advance(after, FINAL, tmp_path, None)
+    tally = done.evaluation.tally
+    assert done.finished
+    assert not done.was_interrupted
+    assert (tally.epoch, tally.intervals * done.program.keep_every) == (1, found[0]["steps"])
+    assert tally.diverged == [r["diverged_at_step"] for r in found]
+
+
 def test_what_has_no_score_comes_last():
     def record(loss, rate):
         settings = {"given": {"learning_rate": rate}}
@@ -121,7 +178,7 @@ def test_what_has_no_score_comes_last():
     assert [dict(cell.settings)["learning_rate"] for cell in found] == [3.0, 2.0]
 
 
-def test_every_method_gets_the_same(whole):
+def test_every_method_gets_the_same():
     usual = Protocol.of()
     for method in METHODS:
         tried = search_space.settings(method, 12)
@@ -141,11 +198,12 @@ def test_every_method_gets_the_same(whole):
         assert (one.epochs, len(one.cells), one.burn_in, one.held) == (300, 9, 90, 90)
         assert (four.epochs, len(four.cells), four.burn_in, four.held) == (75, 36, 22, 22)
         assert not {c.seed for c in one.cells} & {SEARCH_SEED}
-    costs = {
-        method: sum(r["steps"] * r["chains"] for r in some_of(whole, method=method, stage="final"))
-        for method in RUN
-    }
-    assert costs["adam"] == costs["tact"] > 0
+
+
+def test_several_chains_share_the_epochs_of_one(whole):
+    steps = {(r["chains"], r["epochs"], r["steps"]) for r in some_of(whole, stage="final")}
+    # 288 images in batches of 128, in whole intervals of two steps.
+    assert steps == {(1, 4, 10), (2, 2, 6)}
 
 
 def test_same_pairs_of_rate_and_noise():
@@ -160,30 +218,28 @@ def test_same_pairs_of_rate_and_noise():
     assert np.allclose(places, ((np.arange(12) + 0.5) / 12)[:, None])
 
 
-@pytest.mark.parametrize("method", RUN)
-def test_who_goes_on_is_as_if_never_stopped(whole, tmp_path, method):
-    went_on = some_of(whole, method=method, stage="search", rung=2)
+def test_who_goes_on_is_as_if_never_stopped(whole, method, tmp_path):
+    went_on = some_of(whole, stage="search", rung=2)
     cells = best(went_on, 2)
     stage = Stage("search", tuple(cells), burn_in=1, held=QUICK.held)
     group = Group("mlp", method, "tuned", QUICK.noises, (SEARCH_SEED,), 2, stage=stage)
-    running = Running(Program(group, HELD_OUT), tmp_path / "x.npz", group.identity(HELD_OUT))
-    running.advance(None, print)
+    done = group_run.advance(group, HELD_OUT, tmp_path, None)
     for chain, cell in enumerate(cells):
         (same,) = (
             r
             for r in went_on
             if r["noise"] == cell.noise and r["settings"]["given"] == dict(cell.settings)
         )
-        last = running.tally.curve[-1]["draw_log_loss"][chain]
+        last = done.evaluation.tally.curve[-1]["draw_log_loss"][chain]
         assert last == pytest.approx(same["curve"]["draw_log_loss"][-1], rel=1e-4)
         assert same["draws"] == 1
-        assert same["steps"] == running.tally.intervals * running.program.keep_every
+        assert same["steps"] == done.evaluation.tally.intervals * done.program.keep_every
 
 
-def test_records_say_all_that_a_table_needs(whole):
+def test_records_say_all_that_a_table_needs(whole, method):
     found = reproduce.read_records(whole)
     # At 2 noise levels 4 + 2 of the search; 2 seeds with one chain and with two.
-    assert len(found) == 2 * 2 * (6 + 4)
+    assert len(found) == 2 * (6 + 4)
     names = "table task data method noise seed epochs accuracy log_loss brier ece plateau_share"
     names += " round_trips wall_seconds config settings versions device command finished stage rung"
     names += " judged_on chains total_epochs held_epochs note diverged_at_step"
@@ -203,28 +259,25 @@ def test_records_say_all_that_a_table_needs(whole):
     for record in some_of(whole, stage="search"):
         assert len(record["curve"]["epoch"]) == 1
         assert record["reliability"] is None
-    tact = some_of(whole, method="tact", stage="final", chains=1)
-    assert {r["note"] for r in tact if not r["round_trips"]} <= {"no round trip: SGNHT"}
-    assert {r["held_epochs"] for r in tact} == {1}
+    alone = some_of(whole, stage="final", chains=1)
+    assert {r["held_epochs"] for r in alone} == ({1} if method == "tact" else {None})
+    assert {r["note"] for r in alone if r["round_trips"] == 0} <= {"no round trip: SGNHT"}
 
 
-@pytest.mark.parametrize("method", RUN)
 def test_several_chains_predict_by_their_average(whole, method):
     chosen = {
         r["noise"]: tuple(sorted(r["settings"]["given"].items()))
-        for r in some_of(whole, method=method, stage="final")
+        for r in some_of(whole, stage="final")
     }
     _, group = finals("mlp", method, QUICK, chosen)
-    path = whole / "state" / f"{group.name(FINAL)}.npz"
-    assert path.exists()
-    running = Running(Program(group, FINAL), path, group.identity(FINAL))
-    sums, draws = running.averages.probabilities, np.asarray(running.averages.draws)
+    done = group_run.read(group, FINAL, whole)
+    sums, draws = done.evaluation.averages.probabilities, np.asarray(done.evaluation.averages.draws)
     if method == "adam":
-        positions = running.chains.state.position
-        sums = predicted(running.program.model.logits, positions, running.program.images)[0]
+        positions = done.run.state.position
+        sums = per_draw(done.program.model.logits, positions, done.program.images)[0]
         draws = np.ones(8)
     sums = np.asarray(sums, float)
-    for record in some_of(whole, method=method, stage="final", chains=2):
+    for record in some_of(whole, stage="final", chains=2):
         own = [
             n
             for n, cell in enumerate(group.cells)
@@ -247,53 +300,13 @@ def test_chains_of_a_seed_have_keys_of_their_own():
     assert len({tuple(np.asarray(k).tolist()) for k in keys}) == 16 + 8
 
 
-def made(method, seed, accuracy, **other):
-    record = {
-        "table": "B", "stage": "final", "task": "cnn", "data": "cifar10", "method": method,
-        "noise": 0.2, "chains": 1, "epochs": 300, "compute": "tf32", "config": "tuned",
-        "seed": seed, "accuracy": accuracy, "log_loss": 1 - accuracy, "ece": 0.05,
-        "round_trips": None, "settings": {"given": {"learning_rate": 0.001}}, "finished": True,
-        "epochs_done": 300, "note": "", "diverged_at_step": None, "paper_accuracy": None,
-        "command": "tacthmc reproduce table1 --table B", "group": method,
-    }  # fmt: skip
-    return record | other
-
-
-def test_the_table_has_mean_and_deviation_over_seeds():
-    trips = {"round_trips": 0, "note": "no round trip: SGNHT"}
-    tact = [made("tact", s, x, **trips) for s, x in enumerate((0.70, 0.72, 0.74))]
-    adam = [made("adam", s, x) for s, x in enumerate((0.60, 0.61, 0.62))]
-    sgnht = [made("sgnht", s, x) for s, x in enumerate((0.69, 0.71, 0.73))]
-    found = entries_b([*tact, *adam, *sgnht, {**tact[0], "finished": False, "accuracy": 0.1}])
-    assert [entry.method for entry in found] == ["adam", "sgnht", "tact"]
-    text = markdown_b(found)
-    assert "| 1 × 300 | 20% | TACT-HMC | 3 | 72.00 ± 2.00 | 0.2800 ± 0.0200 |" in text
-    assert "0, 0, 0 | learning_rate 0.001 | no round trip: SGNHT |" in text
-    assert "tacthmc reproduce table1 --table B\n" in text
-    assert "| 1 × 300 | 20% | – | no difference (SGNHT) | no difference (SGNHT) |" in text
-    assert against(found[2], found[0], "accuracy") == "better"
-    assert against(found[0], found[2], "log_loss") == "worse"
-    (alone,) = entries_b([made("tact", 0, 0.7, paper_accuracy=0.7)])
-    assert against(alone, found[0], "accuracy") == "ahead, one seed"
-    assert against(alone, found[1], "log_loss") == "behind, one seed"
-    assert reached(alone) == "70.00: reached"
-    assert against(alone, alone, "ece") == "level, one seed"
-    (rest,) = entries_b([made("tact", 0, 0.6, paper_accuracy=0.7, finished=False)])
-    assert reached(rest) == "70.00: not reached so far"
-    (other,) = entries_b([made("tact", 0, 0.8, paper_accuracy=0.7, task="mlp", data="emnist47")])
-    assert reached(other) == "70.00 on other data"
-    tex = latex_b(found)
-    assert "72.00$\\,\\pm\\,$2.00 (no round trip: SGNHT) & 0.2800$\\,\\pm\\,$0.0200" in tex
-    assert tex.count("\\begin{tabular}") == tex.count("\\end{tabular}") == 1
-
-
 def test_folders_of_several_processes_join(whole, tmp_path):
     one, other, both = (tmp_path / name for name in ("one", "other", "both"))
     everything = reproduce.read_records(whole)
-    reproduce.write_records(one, [r for r in everything if r["method"] == "adam"])
-    behind = [{**r, "finished": False, "epochs_done": 0} for r in everything]
-    tact = [r for r in everything if r["method"] == "tact"]
-    reproduce.write_records(other, [*tact, *(r for r in behind if r["method"] == "adam")])
+    search, final = (some_of(whole, stage=stage) for stage in ("search", "final"))
+    reproduce.write_records(one, search)
+    behind = [{**r, "finished": False, "epochs_done": 0} for r in search]
+    reproduce.write_records(other, [*final, *behind])
     paths = merge.merge([one, other], both)
     assert [p.name for p in paths] == ["results.json", "search.json", "table-b.md", "table-b.tex"]
     assert reproduce.read_records(both) == everything
@@ -325,32 +338,14 @@ def test_results_are_whole_records_and_the_search_is_beside_them(whole, tmp_path
     assert reproduce.read_records(tmp_path) == everything
 
 
-def test_values_that_are_equal_and_not_the_same(tmp_path):
-    some = [made("tact", 0, 0.7, draws=1), made("tact", 1, True, draws=1.0)]
-    some = [r | {"stage": "search"} for r in some]
-    reproduce.write_records(tmp_path, some)
-    again = [json.dumps(r, sort_keys=True) for r in reproduce.read_records(tmp_path)]
-    assert again == [json.dumps(r, sort_keys=True) for r in some]
-
-
-@pytest.mark.parametrize("name", ["table1", "table-b"])
-def test_published_results_are_small_and_make_the_published_tables(name):
-    folder = ROOT / "results" / name
-    for path in folder.glob("*.json"):
-        assert path.stat().st_size < 2**20
-    records = reproduce.read_records(folder)
-    text = markdown(entries(records)) if name == "table1" else markdown_b(entries_b(records))
-    assert (folder / f"{name}.md").read_text(encoding="utf-8") == text
-
-
-def test_the_command_takes_table_b(whole, tmp_path, monkeypatch):
+def test_the_command_takes_table_b(tmp_path, monkeypatch):
     asked = []
 
     def found(name, folder, quick, validation):
         asked.append(validation)
         return HELD_OUT
 
-    monkeypatch.setattr("tacthmc.paper.table1.images.images", found)
+    monkeypatch.setattr("tacthmc.paper.table1.subcommands.images", found)
     words = ["--table", "B", "--quick", "--task", "mlp", "--method", "adam", "--out", tmp_path]
     result = call(*words)
     assert result.exit_code == 0, result.output
@@ -358,19 +353,13 @@ def test_the_command_takes_table_b(whole, tmp_path, monkeypatch):
     # A look never sees a test image.
     assert all(asked)
     assert {r["judged_on"] for r in reproduce.read_records(tmp_path)} == {"validation images"}
-    # The search is the one that was made before.
-    names = {r["group"] for r in some_of(whole, method="adam", stage="search")}
-    assert names == {r["group"] for r in some_of(tmp_path, stage="search")}
+    # The search is the protocol's.
+    (first,) = {r["group"] for r in some_of(tmp_path, stage="search", rung=1)}
+    cells = first_cells("adam", QUICK)
+    assert first == rung("mlp", "adam", QUICK, 1, cells, None).name(HELD_OUT)
     refused = call(*words, "--config", "paper")
     assert refused.exit_code == 1
     assert "protocol fixes what --config would change" in refused.output
-
-
-def test_the_command_in_the_records_says_what_is_unusual():
-    protocol = Protocol.of(400, seeds=(0,), noises=(0.2,))
-    assert command_b([], ["adam"], protocol).endswith(
-        "--table B --method adam --noise 0.2 --seeds 0 --epochs 400 --compute float32"
-    )
 
 
 def test_what_cannot_be_asked_for(tmp_path):
@@ -385,21 +374,21 @@ def test_what_cannot_be_asked_for(tmp_path):
 
 
 def test_xi_is_held_and_then_swept():
-    chosen = TASKS["cnn"]
     given = {"sweep_epochs": 10.0, "hottest": 2.0, "learning_rate": 5e-3, "noise": 0.05}
-    made = sampler_settings(CONFIGS["tuned"], chosen, "tact", 6400, given, held=700)
-    sampler = METHODS["tact"](chosen, 6400, CONFIGS["tuned"].variant, made)
-    assert (sampler.sweep.period, sampler.sweep.start, sampler.relaxed.window) == (1000, 700, 50)
+    sampler, keep = cell_sampler(CONFIGS["tuned"], TASKS["cnn"], "tact", 6400, given, held=700)
+    xi = sampler.tempering
+    assert (xi.period, xi.start, keep.relaxation_window) == (1000, 700, 50)
     assert (sampler.step_size, sampler.injected) == (5e-3 / 6400, 0.05)
-    places = [float(sampler.sweep.at(step, sampler.coupling)[0]) for step in (699, 1100, 1450)]
-    heat = [1 / float(sampler.coupling.value_and_slope(jnp.asarray(xi))[0]) for xi in places]
+    places = [float(xi.at(step)[0]) for step in (699, 1100, 1450)]
+    heat = [float(xi.coupling.temperature(jnp.asarray(place))) for place in places]
     np.testing.assert_allclose(heat, [1.0, 1.0, 2.0], rtol=1e-5)
 
 
 def test_momenta_are_chains_of_one_program():
     target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
-    pair = [momentum_sgd(0.01, momentum, keep_every=20) for momentum in (0.5, 0.9)]
-    run = tacthmc.sample(jax.random.key(0), pair, target, jnp.ones(2), 20)
+    pair = [momentum_sgd(0.01, momentum) for momentum in (0.5, 0.9)]
+    keep = tacthmc.Keep(every=20, after=0)
+    run = tacthmc.sample(jax.random.key(0), pair, target, jnp.ones(2), 20, keep=keep)
     for draw, momentum in zip(run.draws[:, -1], (0.5, 0.9), strict=True):
         x, v = 1.0, 0.0
         for _ in range(20):
@@ -416,21 +405,19 @@ def test_a_likelihood_with_wrong_labels_is_tempered():
         data,
         6,
     )
-    split = tacthmc.temper_likelihood(label_noise(clean, [0.0, 1.0])).of_chain(1)
-    memory = split.init_data(jax.random.key(0))
+    split = tacthmc.temper_likelihood(label_noise(clean, [0.0, 1.0])).for_chain(1)
     theta = jnp.arange(6.0)
-    batch = split.fetch(split.select(memory, jax.random.key(1), theta)[1])
-    prior, likelihood, _ = split.parts_with(theta, batch, None)
-    assert float(prior) == 55.0
-    assert float(likelihood) == pytest.approx(
-        -float(jnp.sum(jax.nn.log_softmax(theta)[batch[1]])), rel=1e-5
-    )
+    batch = eqx.filter_jit(split.batch)(jax.random.key(0), theta)
+    energy = split.estimate(theta, batch)
+    likelihood = -float(jnp.sum(jax.nn.log_softmax(theta)[batch[1]]))
+    assert float(energy.tempered) == pytest.approx(likelihood, rel=1e-5)
+    assert float(energy.fixed) == 55.0
 
 
 def test_the_api_needs_no_typer():
-    fresh(
+    fresh_process(
         "import sys; sys.modules['typer'] = None\n"
-        "import tacthmc.paper.table1.merge, tacthmc.paper.table1.table_b, tacthmc.paper.table1.images\n"
+        "from tacthmc.paper.table1 import merge, subcommands, table_b\n"
         "from tacthmc.paper.table1.reproduce import reproduce\n"
     )
 

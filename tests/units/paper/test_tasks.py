@@ -24,8 +24,8 @@ def some(name, count=256):
 @pytest.mark.parametrize("method", list(METHODS))
 def test_settings_are_the_papers(name, method):
     ready = task(name, method, some(name))
-    eta, xi_eta, c, _, _, _, keep_every = TASKS[name].seven
-    assert ready.sampler.keep_every == keep_every
+    eta, xi_eta, c, _, _, _, every = TASKS[name].hyperparameters
+    assert ready.keep.every == every
     assert ready.potential.batch_size == {"mlp": 128, "rnn": 64, "cnn": 64}[name]
     # 1e-3·Σθ² on the mean loss is ½·(2e-3·N)·Σθ² on the sum.
     assert float(ready.potential.log_prior(jnp.ones(3))) == pytest.approx(-1e-3 * 256 * 3)
@@ -36,16 +36,15 @@ def test_settings_are_the_papers(name, method):
     assert ready.sampler.step_size == pytest.approx(eta / 256)
     assert ready.sampler.injected == pytest.approx(c)
     if method == "tact":
-        assert ready.sampler.xi_step_size == pytest.approx(xi_eta / 256)
+        assert ready.sampler.tempering.step_size == pytest.approx(xi_eta / 256)
 
 
 def test_a_task_runs_with_wrong_labels():
-    ready = task("mlp", "sgnht", some("mlp"), label_share=0.2, keep_every=5)
+    ready = task("mlp", "sgnht", some("mlp"), label_share=0.2)
     starts = jax.vmap(ready.init)(jax.random.split(jax.random.key(1), 2))
-    run = tacthmc.sample(
-        jax.random.key(0), ready.sampler, ready.potential, starts, 20, init_per_chain=True,
-        num_chains=2, num_warmup=0,
-    )  # fmt: skip
+    key, keep = jax.random.key(0), tacthmc.Keep(every=5, after=0)
+    start = tacthmc.PerChain(starts)
+    run = tacthmc.sample(key, ready.sampler, ready.potential, start, 20, 2, keep=keep)
     assert not run.failures
     assert run.num_draws == 4
 

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.dynamics import PowerCoupling
-from tacthmc.dynamics._temperature_scaled import calm_energy, widened
-from tacthmc.potentials import control_variates, loss_table, subset
+from tacthmc import Keep
+from tacthmc.dynamics import ContinuousTempering, Coordinates, PowerCoupling
+from tacthmc.dynamics._coordinates import virial_energy, widen
+from tacthmc.potentials import control_variates, forces, loss_table, subset
 from tacthmc.samplers import adam
 from tests.budget import assert_mean
-
-# One worker for this file: its tests share runs.
-pytestmark = pytest.mark.xdist_group("test_split")
 
 KEY = jax.random.key(0)
 N, D, SCALE = 20, 3, 0.7
@@ -46,12 +44,13 @@ def log_z(lam):
     return float(each.sum() - 0.5 * lam * squares)
 
 
-@pytest.fixture(scope="module", params=[None, "mean"], ids=["paper", "breathing"])
+@pytest.fixture(scope="module", params=[None, "mean"], ids=["paper", "widening"])
 def run(request):
     # Gaussian: with its control variate a mini-batch has no noise, and the law is exact.
     potential = tacthmc.temper_likelihood(control_variates(model(5), DATA.mean(axis=0)))
-    sampler = tacthmc.tact(2e-3, centre=request.param, xi_step_size=2e-3)
-    return tacthmc.sample(KEY, sampler, potential, jnp.ones(D), 400_000, 4, keep="all")
+    sampler = tacthmc.tact(2e-3, coordinates=Coordinates(center=request.param))
+    keep = Keep(temperatures="all")
+    return tacthmc.sample(KEY, sampler, potential, jnp.ones(D), 400_000, 4, keep=keep)
 
 
 def test_the_law_at_every_temperature(run):
@@ -89,17 +88,17 @@ def test_evidence_of_the_power_posterior(run):
         assert abs(found.value - truth) < 5.2 * found.error + 0.05
 
 
-def test_what_xi_feels_is_in_the_trace(run):
-    felt = run.after_warmup("felt_energy")
-    assert np.all(np.isfinite(felt))
-    assert not np.allclose(felt, run.after_warmup("energy"))
+def test_the_energy_that_pushes_xi_is_in_the_trace(run):
+    pushes = run.after_warmup("xi_energy")
+    assert np.all(np.isfinite(pushes))
+    assert not np.allclose(pushes, run.after_warmup("energy"))
 
 
 @pytest.mark.parametrize("kind", ["likelihood", "block"])
 def test_forces_are_derivatives_of_one_hamiltonian(kind, x64):
-    """−λg on θ, −λ′U1 on ξ; and with breathing −√λ·g on φ, −λ′(U1 − ½g·(θ − μ) + D/2λ)."""
+    """−λg on θ, −λ′U1 on ξ; where θ widens −√λ·g on φ, −λ′(U1 − ½g·(θ − μ) + D/2λ) on ξ."""
     position = {"w": jnp.array([0.3, -1.0]), "b": jnp.array([0.8])}
-    centre = {"w": jnp.array([0.1, 0.4]), "b": jnp.array([-0.5])}
+    center = {"w": jnp.array([0.1, 0.4]), "b": jnp.array([-0.5])}
     data = jnp.linspace(-1.0, 2.0, 6)
 
     def likelihood(p, x):
@@ -111,36 +110,37 @@ def test_forces_are_derivatives_of_one_hamiltonian(kind, x64):
     split = (
         tacthmc.temper_likelihood(whole)
         if kind == "likelihood"
-        else tacthmc.temper_block(whole, {"w": False, "b": True}, centre)
+        else tacthmc.temper_block(whole, {"w": False, "b": True}, center)
     )
     coupling, bath, at = PowerCoupling(), 1.3, jnp.asarray(1.1)
     lam, slope = coupling.value_and_slope(at)
 
-    def parts(theta):
-        fixed, own, _ = split.parts_with(theta, data, None)
-        return fixed, own
+    def terms(theta):
+        energy = split.estimate(theta, data)
+        return energy.fixed, energy.tempered
 
-    np.testing.assert_allclose(sum(parts(position)), whole.energy(position), rtol=1e-12)
-    np.testing.assert_allclose(parts(position), split.energy_parts(position), rtol=1e-12)
-    felt = split.felt(position, data, None, lam)
-    straight = jax.grad(lambda p: parts(p)[0] + lam * parts(p)[1])(position)
-    for g, expected in zip(jax.tree.leaves(felt.gradient), jax.tree.leaves(straight), strict=True):
+    np.testing.assert_allclose(sum(terms(position)), whole.energy(position), rtol=1e-12)
+    full = split.full(position)
+    np.testing.assert_allclose(terms(position), (full.fixed, full.tempered), rtol=1e-12)
+    found = forces(split, position, data, lam=lam)
+    straight = jax.grad(lambda p: terms(p)[0] + lam * terms(p)[1])(position)
+    for g, expected in zip(jax.tree.leaves(found.gradient), jax.tree.leaves(straight), strict=True):
         np.testing.assert_allclose(lam * g, expected, rtol=1e-10)
-    np.testing.assert_allclose(felt.tempered, parts(position)[1], rtol=1e-12)
+    np.testing.assert_allclose(found.tempered, terms(position)[1], rtol=1e-12)
 
     def hamiltonian(phi, xi):
         lam = coupling.value_and_slope(xi)[0]
-        fixed, own = parts(widened(phi, centre, lam))
+        fixed, own = terms(widen(phi, center, lam))
         return bath * (fixed + lam * own + 1.5 * jnp.log(lam))
 
-    theta = widened(position, centre, lam)
-    felt = split.felt(theta, data, None, lam)
-    calm = calm_energy(felt.tempered, felt.gradient, theta, centre)
+    theta = widen(position, center, lam)
+    found = forces(split, theta, data, lam=lam)
+    virial = virial_energy(found.tempered, found.gradient, theta, center)
     step = 1e-6
     difference = (hamiltonian(position, at + step) - hamiltonian(position, at - step)) / (2 * step)
-    np.testing.assert_allclose(bath * slope * (calm + 1.5 / lam), difference, rtol=1e-7)
+    np.testing.assert_allclose(bath * slope * (virial + 1.5 / lam), difference, rtol=1e-7)
     on_phi = jax.grad(hamiltonian)(position, at)
-    for g, expected in zip(jax.tree.leaves(felt.gradient), jax.tree.leaves(on_phi), strict=True):
+    for g, expected in zip(jax.tree.leaves(found.gradient), jax.tree.leaves(on_phi), strict=True):
         np.testing.assert_allclose(bath * jnp.sqrt(lam) * g, expected, rtol=1e-8)
 
 
@@ -158,9 +158,10 @@ def block_run():
         tacthmc.potential(pair_energy), {"x": False, "y": True}, {"x": None, "y": jnp.full(2, AWAY)}
     )
     start = {"x": jnp.zeros(2), "y": jnp.zeros(2)}
-    sampler = tacthmc.tact(0.05, xi_step_size=5e-3, bath_temperature=1.2)
+    xi, keep = ContinuousTempering(step_size=5e-3), Keep(temperatures="all")
+    sampler = tacthmc.tact(0.05, tempering=xi, bath_temperature=1.2)
     noisy = tacthmc.noisy(split, force=1.0, energy=1.0)
-    return tacthmc.sample(KEY, sampler, noisy, start, 300_000, 4, keep="all")
+    return tacthmc.sample(KEY, sampler, noisy, start, 300_000, 4, keep=keep)
 
 
 def test_the_law_with_a_tempered_block(block_run):
@@ -180,7 +181,7 @@ def test_the_law_with_a_tempered_block(block_run):
             assert_mean(one, 0.0, 0.03, f"{name} for λ in ({low}, {high}]")
             two = np.where(here, white[..., i, :] ** 2 - 1, 0).mean(axis=-1) / here.mean()
             assert_mean(two, 0.0, 0.04, f"{name}² − 1 for λ in ({low}, {high}]")
-    # ξ feels the block's two dimensions, and ends up uniform.
+    # The block's two dimensions push ξ, and it ends up uniform.
     assert abs(np.mean(block_run.plateau_share) - 0.2) < 0.03
     weights = np.exp(block_run.log_weights)[..., None]
     variance = np.linalg.inv([[A, C], [C, B]])
@@ -205,58 +206,56 @@ def test_samplers_without_tempering_see_the_whole_energy():
         tacthmc.sample(KEY, tacthmc.replica_exchange(1e-3), split, jnp.ones(D), 50)
 
 
-def test_wrappers_pass_the_parts_on():
+def both(energy):
+    return [np.asarray(energy.fixed), np.asarray(energy.tempered)]
+
+
+def test_wrappers_pass_the_terms_on():
     split = tacthmc.temper_likelihood(model())
-    here = jnp.array([0.2, 0.5, -1.0])
-    parts = [np.asarray(x) for x in split.energy_parts(here)]
+    here, lam = jnp.array([0.2, 0.5, -1.0]), jnp.asarray(0.25)
+    terms = both(split.full(here))
     cold = tacthmc.at_temperature(split, 0.5)
-    np.testing.assert_allclose(cold.energy_parts(here), [2 * x for x in parts], rtol=1e-6)
+    np.testing.assert_allclose(both(cold.full(here)), [2 * x for x in terms], rtol=1e-6)
     rough = tacthmc.noisy(split, force=1.0, energy=3.0)
     batch = rough.batch(KEY, here)
-    inside = split.felt(here, batch[0], None, jnp.asarray(0.25))
-    outside = rough.felt(here, batch, None, jnp.asarray(0.25))
+    inside = forces(split, here, batch[0], lam=lam)
+    outside = forces(rough, here, batch, lam=lam)
     assert float(outside.tempered - inside.tempered) == pytest.approx(float(3 * batch[2]), rel=1e-4)
     np.testing.assert_allclose(outside.gradient - inside.gradient, batch[1], atol=1e-4)
     other = tacthmc.temper_likelihood(tacthmc.noisy(model(), force=1.0, energy=3.0))
-    again = other.felt(here, batch, None, jnp.asarray(0.25))
+    again = forces(other, here, batch, lam=lam)
     np.testing.assert_allclose(again.gradient, outside.gradient, atol=1e-4)
-    some, start = subset(
-        tacthmc.temper_likelihood(
-            tacthmc.posterior(
-                lambda p: log_prior(p["a"]), lambda p, x: log_likelihood(p["a"], x), DATA, N
-            )
-        ),
-        {"a": here, "name": "rest"},
-        {"a": True, "name": False},
+    named = tacthmc.posterior(
+        lambda p: log_prior(p["a"]), lambda p, x: log_likelihood(p["a"], x), DATA, N
     )
-    assert some.is_split
-    np.testing.assert_allclose(some.energy_parts(start), parts, rtol=1e-6)
+    position, sampled = {"a": here, "name": "rest"}, {"a": True, "name": False}
+    some, start = subset(tacthmc.temper_likelihood(named), position, sampled)
+    assert some.traits.is_split
+    np.testing.assert_allclose(both(some.full(start)), terms, rtol=1e-6)
 
 
-def test_streamed_and_stored_and_gone_on_with(tmp_path):
+def test_streamed_stored_and_resumed(tmp_path):
     batches = [np.asarray(DATA[i : i + 5]) for i in range(0, N, 5)]
     split = tacthmc.temper_likelihood(
         tacthmc.streamed(log_prior, log_likelihood, batches, num_data=N)
     )
-    sampler = tacthmc.tact(2e-3, keep_every=20)
-    whole = tacthmc.sample(KEY, sampler, split, jnp.ones(D), 400, 2, num_warmup=0)
+    sampler, keep = tacthmc.tact(2e-3), Keep(every=20, after=0)
+    whole = tacthmc.sample(KEY, sampler, split, jnp.ones(D), 400, 2, keep=keep)
     path = tmp_path / "run"
-    tacthmc.sample(KEY, sampler, split, jnp.ones(D), 200, 2, num_warmup=0, store=path)
-    longer = tacthmc.resume(path, num_steps=400)
-    for name in ("felt_energy", "xi", "energy"):
+    tacthmc.sample(KEY, sampler, split, jnp.ones(D), 200, 2, keep=keep, store=path)
+    longer = tacthmc.resume(path, num_steps=400, sampler=sampler, potential=split)
+    for name in ("xi_energy", "xi", "energy"):
         assert np.array_equal(longer.trace[name], whole.trace[name])
     assert isinstance(longer.potential, type(split))
 
 
 def test_weights_of_a_stored_run(tmp_path):
     split = tacthmc.temper_likelihood(model())
-    options = {"keep": "all", "num_warmup": 0}
-    sampler = tacthmc.tact(2e-3, keep_every=20)
-    whole = tacthmc.sample(KEY, sampler, split, jnp.ones(D), 400, 2, **options)
-    stored = tacthmc.sample(
-        KEY, sampler, split, jnp.ones(D), 400, 2, store=tmp_path / "run", **options
-    )
-    for other in (stored, tacthmc.load(tmp_path / "run")):
+    sampler, keep = tacthmc.tact(2e-3), Keep(every=20, after=0, temperatures="all")
+    path = tmp_path / "run"
+    whole = tacthmc.sample(KEY, sampler, split, jnp.ones(D), 400, 2, keep=keep)
+    stored = tacthmc.sample(KEY, sampler, split, jnp.ones(D), 400, 2, keep=keep, store=path)
+    for other in (stored, tacthmc.load(path)):
         assert np.array_equal(other.log_weights, whole.log_weights)
         assert np.array_equal(other.stats["tempered_energy"], whole.stats["tempered_energy"])
 
@@ -265,18 +264,18 @@ def test_refused():
     plain = tacthmc.potential(lambda x: jnp.sum(x**2))
     with pytest.raises(TypeError, match="needs a prior and a likelihood of data"):
         tacthmc.temper_likelihood(plain)
-    with pytest.raises(TypeError, match="part and tempered go outside"):
+    with pytest.raises(TypeError, match="subset and at_temperature go outside"):
         tacthmc.temper_likelihood(tacthmc.at_temperature(model(), 0.5))
     split = tacthmc.temper_likelihood(model())
     with pytest.raises(TypeError, match="got a LikelihoodPotential"):
         tacthmc.temper_likelihood(split)
-    with pytest.raises(ValueError, match="tempered in part already"):
+    with pytest.raises(ValueError, match="is tempered already"):
         tacthmc.temper_block(split, lambda x: True, 0.0)
     with pytest.raises(ValueError, match="control_variates goes inside"):
         control_variates(split, jnp.ones(D))
     with pytest.raises(ValueError, match="temper_block and loss_table do not go together"):
         tacthmc.temper_block(loss_table(model()), lambda x: True, 0.0)
     with pytest.raises(ValueError, match="block picks no leaf"):
-        tacthmc.temper_block(plain, lambda x: False, 0.0).energy_parts(jnp.ones(2))
+        tacthmc.temper_block(plain, lambda x: False, 0.0).full(jnp.ones(2))
     with pytest.raises(ValueError, match="reference must be a number, or a pytree"):
-        tacthmc.temper_block(plain, lambda x: True, jnp.ones(3)).energy_parts(jnp.ones(2))
+        tacthmc.temper_block(plain, lambda x: True, jnp.ones(3)).full(jnp.ones(2))

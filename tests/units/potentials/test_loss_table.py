@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.potentials import control_variates, loss_table, measure_noise
-from tacthmc.potentials._loss_table import Drawn
-
-pytestmark = pytest.mark.xdist_group("test_loss_table")
+from tacthmc.potentials import control_variates, forces, loss_table, measure_noise
 
 KEY = jax.random.key(0)
 N, SIZE = 60, 12
@@ -38,8 +35,8 @@ def walked(potential, key, steps, path):
     def step(state, k):
         here = path(k)
         batch = potential.batch(jax.random.fold_in(key, k), here)
-        value, state = potential.estimate_with(here, batch, state)
-        return state, value - potential.energy(here)
+        energy = potential.estimate(here, batch, state)
+        return energy.model, energy.total - potential.energy(here)
 
     return jax.lax.scan(step, potential.init_model(), jnp.arange(steps))
 
@@ -66,7 +63,8 @@ def test_the_gradient_is_the_ordinary_one():
     state, _ = walked(table, KEY, 30, slowly)
     batch = table.batch(KEY, jnp.ones(2))
     _, ordinary = plain.value_and_grad(jnp.ones(2), batch.examples)
-    _, gradient, after = table.evaluate(jnp.ones(2), batch, state)
+    found = forces(table, jnp.ones(2), batch, state)
+    gradient, after = found.gradient, found.model
     np.testing.assert_allclose(gradient, ordinary, rtol=1e-5)
     # Of what is kept, the batch's is new and all else is as it was.
     fresh = jax.vmap(lambda i: log_likelihood(jnp.ones(2), (X[i], Y[i])))(batch.indices)
@@ -86,9 +84,9 @@ def test_the_sum_does_not_drift():
 def test_an_example_that_is_there_twice_counts_once():
     potential = loss_table(model())
     indices = jnp.array([3, 7, 3, 3])
-    batch = Drawn(indices, (X[indices], Y[indices]))
+    batch = potential.batches.fetch(indices)
     here = jnp.array([1.0, -1.0])
-    _, state = potential.estimate_with(here, batch, potential.init_model())
+    state = potential.estimate(here, batch, potential.init_model()).model
     assert int(state.unseen) == N - 2
     assert float(state.total) == pytest.approx(float(state.last[3] + state.last[7]), rel=1e-6)
 
@@ -96,16 +94,15 @@ def test_an_example_that_is_there_twice_counts_once():
 def test_with_tempering_stored_and_gone_on_with(tmp_path):
     """Tables go on with the chains, bit for bit, and are not kept with the draws."""
     split = tacthmc.temper_likelihood(loss_table(model()))
-    sampler = tacthmc.tact(1e-2, keep_every=20)
-    options = {"num_warmup": 0, "num_chains": 2}
-    whole = tacthmc.sample(KEY, sampler, split, jnp.zeros(2), 400, **options)
+    sampler, keep = tacthmc.tact(1e-2), tacthmc.Keep(every=20, after=0)
+    whole = tacthmc.sample(KEY, sampler, split, jnp.zeros(2), 400, 2, keep=keep)
     assert whole.model_states is None
     assert whole.state.model.last.shape == (2, N)
     assert not np.array_equal(whole.state.model.last[0], whole.state.model.last[1])
     path = tmp_path / "run"
-    tacthmc.sample(KEY, sampler, split, jnp.zeros(2), 200, store=path, **options)
-    longer = tacthmc.resume(path, num_steps=400)
-    assert np.array_equal(longer.trace["felt_energy"], whole.trace["felt_energy"])
+    tacthmc.sample(KEY, sampler, split, jnp.zeros(2), 200, 2, keep=keep, store=path)
+    longer = tacthmc.resume(path, num_steps=400, sampler=sampler, potential=split)
+    assert np.array_equal(longer.trace["xi_energy"], whole.trace["xi_energy"])
     assert np.array_equal(longer.state.model.last, whole.state.model.last)
     assert not [p for p in path.rglob("*") if "model_state" in p.name]
     assert np.isfinite(longer.expectation(lambda w: w[0]))
@@ -120,8 +117,8 @@ def test_the_model_s_own_state_is_kept_with_draws():
     counted = tacthmc.posterior(
         log_prior, counting, (X, Y), SIZE, batched=True, model_state=jnp.zeros(())
     )
-    sampler = tacthmc.sgld(1e-3, keep_every=10)
-    run = tacthmc.sample(KEY, sampler, loss_table(counted), jnp.zeros(2), 50, 2, num_warmup=0)
+    sampler, keep = tacthmc.sgld(1e-3), tacthmc.Keep(every=10, after=0)
+    run = tacthmc.sample(KEY, sampler, loss_table(counted), jnp.zeros(2), 50, 2, keep=keep)
     assert run.model_states[0].tolist() == [10, 20, 30, 40, 50]
 
 

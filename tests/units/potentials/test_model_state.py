@@ -13,8 +13,6 @@ KEY = jax.random.key(0)
 X = jax.random.normal(KEY, (64, 3)) * 2.0 + 1.0
 Y = X[:, 0] - X[:, 1]
 
-pytestmark = pytest.mark.xdist_group("model-state")
-
 
 class Net(eqx.Module):
     """Batch norm, then a linear layer."""
@@ -53,23 +51,17 @@ def setting():
     return net, state, potential
 
 
-def run(setting, sampler, num_steps=400, **options):
+EVERY_20TH = tacthmc.Keep(every=20, after=0)
+
+
+def run(setting, sampler, num_steps=400, keep=EVERY_20TH, store=None):
     net, _, potential = setting
-    return tacthmc.sample(
-        KEY,
-        sampler,
-        potential,
-        net,
-        num_steps,
-        2,
-        num_warmup=0,
-        sampled=eqx.is_inexact_array,
-        **options,
-    )
+    some, start = subset(potential, net, eqx.is_inexact_array)
+    return tacthmc.sample(KEY, sampler, some, start, num_steps, 2, keep=keep, store=store)
 
 
 def test_carried_kept_saved_and_resumed(setting, tmp_path):
-    sampler = tacthmc.sgnht(1e-4, keep_every=20)
+    sampler = tacthmc.sgnht(1e-4)
     whole = run(setting, sampler)
     averages = [x for x in jax.tree.leaves(whole.model_states) if x.shape[2:] == (3,)]
     assert averages[0].shape == (2, 20, 3)
@@ -104,7 +96,7 @@ def test_every_kind_of_sampler_carries_it(setting, sampler):
     net, first, potential = setting
     state = sampler.init(KEY, eqx.filter(net, eqx.is_inexact_array), first)
     part, _ = subset(potential, net, eqx.is_inexact_array)
-    moved, _ = sampler.step(KEY, state, part, (X[:16], Y[:16]))
+    moved, _ = eqx.filter_jit(sampler.step)(KEY, state, part, (X[:16], Y[:16]))
     direct = log_likelihood(net, (X[:16], Y[:16]), first)[1]
     same = [
         np.allclose(a, b, atol=0.05)
@@ -124,7 +116,7 @@ def test_refused(setting):
     with pytest.raises(ValueError, match="no full-data energy"):
         potential.energy(jnp.zeros(3))
     with pytest.raises(ValueError, match="wrong weights"):
-        run(setting, tacthmc.tact(1e-4), keep="all")
+        run(setting, tacthmc.tact(1e-4), keep=tacthmc.Keep(temperatures="all"))
     wrong = tacthmc.posterior(
         lambda w: -0.5 * jnp.sum(w**2),
         lambda w, batch, s: (-(batch[1] ** 2), jnp.zeros(3)),

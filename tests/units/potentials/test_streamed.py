@@ -8,7 +8,6 @@ import pytest
 
 import tacthmc
 from tacthmc.potentials import HostBatches
-from tacthmc.run import _feed as feed
 from tacthmc.run import _plan as plan
 from tests.table import same
 
@@ -17,9 +16,8 @@ DATA = {
     "x": np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32),
     "y": np.random.default_rng(1).normal(size=50).astype(np.float32),
 }
-SAMPLER = tacthmc.tact(1e-3, keep_every=10)
-
-pytestmark = pytest.mark.xdist_group("streamed")
+SAMPLER = tacthmc.tact(1e-3)
+EVERY_TENTH = tacthmc.Keep(every=10, after=0)
 
 
 def log_prior(w):
@@ -30,9 +28,17 @@ def log_likelihood(w, example):
     return -0.5 * (example["y"] - jnp.dot(example["x"], w)) ** 2
 
 
-def run(potential, num_steps=200, **options):
+def run(potential, num_steps=200, keep=EVERY_TENTH, store=None, callbacks=()):
     return tacthmc.sample(
-        KEY, SAMPLER, potential, jnp.zeros(2), num_steps, 2, num_warmup=0, **options
+        KEY,
+        SAMPLER,
+        potential,
+        jnp.zeros(2),
+        num_steps,
+        2,
+        keep=keep,
+        store=store,
+        callbacks=callbacks,
     )
 
 
@@ -44,10 +50,11 @@ def pipeline(chain):
     """A Grain pipeline of its own for each chain."""
     rows = [{"x": DATA["x"][i], "y": DATA["y"][i]} for i in range(50)]
     dataset = grain.MapDataset.source(rows).shuffle(seed=chain + 1).repeat().batch(8)
-    return dataset.to_iter_dataset()
+    # Threads for rows this small cost far more than the rows.
+    return dataset.to_iter_dataset(grain.ReadOptions(num_threads=0, prefetch_buffer_size=0))
 
 
-@pytest.mark.parametrize("batches", ["replacement", "epochs"])
+@pytest.mark.parametrize("batches", [pytest.param("replacement", marks=pytest.mark.slow), "epochs"])
 def test_the_same_indices_give_the_same_draws(batches):
     resident = run(tacthmc.posterior(log_prior, log_likelihood, DATA, 7, batches=batches))
     loaded = run(streamed(HostBatches(DATA, 7, KEY, batches)))
@@ -58,8 +65,7 @@ def test_the_same_indices_give_the_same_draws(batches):
 def test_grain_and_chunks(monkeypatch):
     """Each chain's own pipeline, in one chunk or in many."""
     whole = run(streamed(pipeline))
-    monkeypatch.setattr(feed, "FEED_BYTES", 1)
-    monkeypatch.setattr(plan, "FEED_BYTES", 1)
+    monkeypatch.setattr(plan, "MAX_FEED_BYTES", 1)
     pieces = run(streamed(pipeline))
     for name in whole.trace:
         # Another size of chunk is another program, which may round a sum another way.
@@ -81,7 +87,7 @@ def test_a_run_goes_on_where_the_loader_was(kind, tmp_path):
     """By its iterator's state, or by going through the batches that were used."""
     loaders = {
         "grain": pipeline,
-        "host": tacthmc.potentials.HostBatches(DATA, 7, KEY, "epochs"),
+        "host": HostBatches(DATA, 7, KEY, "epochs"),
         "list": [jax.tree.map(lambda x, i=i: x[7 * i : 7 * i + 7], DATA) for i in range(7)],
     }
     run(streamed(loaders[kind]), 100, store=tmp_path / "run")
@@ -99,14 +105,15 @@ class Killed(BaseException):
 def test_what_was_fetched_ahead_is_fetched_again(kind, tmp_path, monkeypatch):
     """The place in a checkpoint is that of the steps made, not of the batches made ready."""
     loader = {"grain": pipeline, "host": HostBatches(DATA, 7, KEY)}[kind]
-    monkeypatch.setattr(plan, "FEED_BYTES", 1)
+    monkeypatch.setattr(plan, "MAX_FEED_BYTES", 1)
 
     def kill(snapshot):
         if snapshot.step >= 120:
             raise Killed
 
+    store = tacthmc.Store(tmp_path / "run", checkpoint_steps=40)
     with pytest.raises(Killed):
-        run(streamed(loader), store=tmp_path / "run", callbacks=[kill], checkpoint_steps=40)
+        run(streamed(loader), store=store, callbacks=[kill])
     assert 0 < tacthmc.load(tmp_path / "run").num_steps < 160
     resumed = tacthmc.resume(tmp_path / "run")
     whole = run(streamed(loader))
@@ -122,9 +129,9 @@ def test_a_loader_that_fails_loses_nothing(tmp_path):
                     raise OSError("the network drive is gone")
                 yield batch
 
-    failing = Failing(DATA, 7, KEY)
+    store = tacthmc.Store(tmp_path / "run", checkpoint_seconds=None)
     with pytest.raises(OSError, match="network drive"):
-        run(streamed(failing), 1_000, store=tmp_path / "run", checkpoint_seconds=None)
+        run(streamed(Failing(DATA, 7, KEY)), 1_000, store=store)
     saved = tacthmc.load(tmp_path / "run")
     assert 0 < saved.num_steps <= 300
     whole = run(streamed(HostBatches(DATA, 7, KEY)), 400)
@@ -168,6 +175,6 @@ def test_loaders_that_cannot_be_used():
     with pytest.raises(ValueError, match="draws no batches of its own"):
         streamed(batches(8)).batch(KEY, jnp.zeros(2))
     with pytest.raises(ValueError, match="mini-batch's energy would give wrong weights"):
-        run(streamed(batches(8)), keep="all")
+        run(streamed(batches(8)), keep=tacthmc.Keep(temperatures="all"))
     with pytest.raises(ValueError, match="only 50 examples"):
         HostBatches(DATA, 51, KEY)

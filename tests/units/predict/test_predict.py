@@ -8,9 +8,7 @@ import pytest
 import tacthmc
 from tacthmc import predict
 from tacthmc.paper.networks import mlp
-
-# One worker: the tests share a run.
-pytestmark = pytest.mark.xdist_group("test_predict")
+from tacthmc.potentials import subset
 
 # Three examples, three classes; the right classes are 0, 1, 2.
 PROBABILITIES = np.array([[0.7, 0.2, 0.1], [0.5, 0.25, 0.25], [0.0, 0.05, 0.95]])
@@ -103,10 +101,12 @@ def by_hand(draws, inputs, weights):
     return np.average(each, 0, weights), np.average(entropies, 0, weights)
 
 
-@pytest.mark.parametrize(("batch_size", "together"), [(4, 1), (11, 3), (100, 7)])
-def test_a_running_average(draws, inputs, batch_size, together):
+@pytest.mark.parametrize(("batch_size", "draws_at_once"), [(4, 1), (11, 3), (100, 7)])
+def test_a_running_average(draws, inputs, batch_size, draws_at_once):
     weights = np.array([1.0, 2.0, 0.0, 1.0, 0.5, 3.0, 1.0])
-    predictive = predict.Predictive(MODEL, inputs, batch_size=batch_size, together=together)
+    predictive = predict.Predictive(
+        MODEL, inputs, batch_size=batch_size, draws_at_once=draws_at_once
+    )
     for part in (slice(0, 1), slice(1, 5), slice(5, 7)):
         some = jax.tree.map(lambda x, p=part: x[p], draws)
         predictive.add(some, weights=weights[part])
@@ -168,15 +168,19 @@ def linear(params, x):
     return x @ params["w"].T + params["b"][None]
 
 
-def run(callbacks=(), **more):
+POSTERIOR, SAMPLER = posterior(), tacthmc.tact(1e-3)
+
+
+def run(callbacks=(), keep=None, potential=POSTERIOR, start=START, **more):
+    keep = tacthmc.Keep(every=5, after=100, **(keep or {}))
     return tacthmc.sample(
         jax.random.key(0),
-        tacthmc.tact(1e-3, keep_every=5),
-        posterior(),
-        START,
+        SAMPLER,
+        potential,
+        start,
         1_500,
         2,
-        num_warmup=100,
+        keep=keep,
         callbacks=callbacks,
         **more,
     )
@@ -194,9 +198,9 @@ def test_of_a_run_as_it_goes_in_memory_and_on_disk(tmp_path):
     folder = tmp_path / "run"
     stored = predict.Predictive(linear, POINTS)
     run([stored], store=folder)
-    loaded = predict.over_run(tacthmc.load(folder), linear, POINTS, together=5)
+    loaded = predict.over_run(tacthmc.load(folder), linear, POINTS, draws_at_once=5)
     forgotten = predict.Predictive(linear, POINTS)
-    nothing = run([forgotten], keep="nothing")
+    nothing = run([forgotten], {"forget": True})
     for found in (live, finished, stored, loaded, forgotten):
         assert np.allclose(found.prediction.probabilities, expected, atol=1e-5)
         assert found.prediction.weight == made.counts.sum()
@@ -206,22 +210,21 @@ def test_of_a_run_as_it_goes_in_memory_and_on_disk(tmp_path):
     assert "plateau share" in str(nothing.summary())
     with pytest.raises(ValueError, match="no draws"):
         predict.over_run(nothing, linear, POINTS)
-    with pytest.raises(ValueError, match="keep='nothing'"):
-        run(keep="nothing", store=tmp_path / "other")
 
 
 def test_weighted_draws_need_the_end_of_the_run():
     live = predict.Predictive(linear, POINTS)
-    with pytest.raises(ValueError, match="weights at the run's end"):
-        run([live], keep="all")
-    made = run(keep="all")
+    with pytest.raises(ValueError, match="weights only at the end of the run"):
+        run([live], {"temperatures": "all"})
+    made = run(keep={"temperatures": "all"})
     found = predict.over_run(made, linear, POINTS).prediction
     expected = made.expectation(lambda p: jax.nn.softmax(linear(p, POINTS)))
     assert np.allclose(found.probabilities, expected, atol=1e-5)
 
 
-def test_of_a_part():
-    made = run(sampled={"w": True, "b": False})
+def test_of_a_subset():
+    some, start = subset(POSTERIOR, START, {"w": True, "b": False})
+    made = run(potential=some, start=start)
     found = predict.over_run(made, linear, POINTS).prediction
     expected = made.expectation(lambda p: jax.nn.softmax(linear(p, POINTS)))
     assert np.allclose(found.probabilities, expected, atol=1e-5)
@@ -258,7 +261,7 @@ def test_few_programs_for_all_blocks(draws, inputs):
         traces.append(1)
         return MODEL.logits(params, x)
 
-    predictive = predict.Predictive(counted, inputs, batch_size=11, together=4)
+    predictive = predict.Predictive(counted, inputs, batch_size=11, draws_at_once=4)
     for count in (7, 1, 3, 5, 2, 6, 4):
         predictive.add(jax.tree.map(lambda x, c=count: x[:c], draws))
     # Blocks of 4, of 2 and of 1: one draw is not evaluated four times.

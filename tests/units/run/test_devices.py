@@ -15,15 +15,13 @@ import pytest
 
 import tacthmc
 from tacthmc.compiler._mesh import _in_vectors
-from tacthmc.potentials import HostBatches
-from tacthmc.potentials._batch_noise import Tilt
+from tacthmc.potentials import CovarianceTerm, HostBatches, forces
 from tests.table import same
 
 KEY = jax.random.key(2)
 DATA = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
-SAMPLER = tacthmc.tact(1e-3, keep_every=10)
-
-pytestmark = pytest.mark.xdist_group("devices")
+SAMPLER = tacthmc.tact(1e-3)
+KEEP = tacthmc.Keep(every=10, after=0)
 
 
 def log_prior(w):
@@ -45,7 +43,7 @@ def loaded():
 def run(num_steps=200, chains=4, potential=None, **options):
     potential = resident() if potential is None else potential
     return tacthmc.sample(
-        KEY, SAMPLER, potential, jnp.zeros(2), num_steps, chains, num_warmup=0, **options
+        KEY, SAMPLER, potential, jnp.zeros(2), num_steps, chains, keep=KEEP, **options
     )
 
 
@@ -92,15 +90,20 @@ def test_a_batch_is_spread_out(alone):
     alike(spread, alone[1])
 
 
-def test_a_tilt_sees_the_whole_batch():
-    """Spread and skewness are those of all examples, not of a device's own."""
-    tilt = Tilt(jnp.asarray(1e-3), jnp.asarray(1e-5))
-    potential, here = resident("replacement").tilted(tilt), jnp.array([0.3, -0.2])
+def test_the_covariance_term_sees_the_whole_batch():
+    """Variance and skewness are those of all examples, not of a device's own."""
+    term = CovarianceTerm(jnp.asarray(1e-3), jnp.asarray(1e-5))
+    potential, here = resident("replacement"), jnp.array([0.3, -0.2])
     batch = jnp.asarray(DATA[:8])
-    found = eqx.filter_jit(potential.value_and_grad)(here, batch)
+
+    @eqx.filter_jit
+    def corrected(potential, batch, term):
+        found = forces(potential, here, batch, lam=jnp.ones(()), correction=term)
+        return found.energy, found.gradient
+
+    found, plain = corrected(potential, batch, term), corrected(potential, batch, None)
     with jax.set_mesh(jax.make_mesh((8,), ("batch",))):
-        spread = eqx.filter_jit(potential.value_and_grad)(here, batch)
-    plain = resident("replacement").value_and_grad(here, batch)
+        spread = corrected(potential, batch, term)
     for one, other, without in zip(found, spread, plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
         assert np.all(np.abs(np.asarray(one) - np.asarray(without)) > 1e-3 * np.abs(without))
@@ -179,7 +182,7 @@ def test_two_processes_over_loopback(tmp_path, alone):
     env = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     pair = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.two", str(number), str(port), str(tmp_path)],
+            [sys.executable, "-m", "tests.two_processes", str(number), str(port), str(tmp_path)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

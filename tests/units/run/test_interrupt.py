@@ -13,24 +13,23 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.run import _driver as drive
-from tacthmc.run import _progress as progress
+from tacthmc.run import _driver as driver
+from tacthmc.run import _monitor as monitor
 
 TARGET = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
 SAMPLER = tacthmc.sgnht(0.05)
-
-pytestmark = pytest.mark.xdist_group("interrupt")
+KEEP = tacthmc.Keep(after=0)
+ROOT = Path(__file__).parents[3]
 
 
 def run(num_steps=10**9, **options):
-    return tacthmc.sample(
-        jax.random.key(0), SAMPLER, TARGET, jnp.zeros(3), num_steps, 2, num_warmup=0, **options
-    )
+    key, start = jax.random.key(0), jnp.zeros(3)
+    return tacthmc.sample(key, SAMPLER, TARGET, start, num_steps, 2, keep=KEEP, **options)
 
 
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch):
-    monkeypatch.setattr(drive, "CHUNK_SECONDS", 0.05)
+    monkeypatch.setattr(driver, "CHUNK_SECONDS", 0.05)
 
 
 @pytest.fixture(autouse=True)
@@ -78,60 +77,101 @@ def test_twice(tmp_path):
 
     path = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        run(store=path, callbacks=[interrupt], checkpoint_steps=100)
+        run(store=tacthmc.Store(path, checkpoint_steps=100), callbacks=[interrupt])
     kept = tacthmc.load(path)
     assert 0 < kept.num_steps <= seen[-1] + 50
     more = tacthmc.resume(path, callbacks=[lambda s: s.step > seen[-1] + 1000])
     assert np.array_equal(more.draws[:, : kept.num_draws], kept.draws)
 
 
+SECOND = """
+import os, signal, threading, time, jax, jax.numpy as jnp, tacthmc
+import tests.units.run.test_interrupt as here
+
+def send():
+    # Signals that come while a chunk is being started count as one, hence many.
+    while True:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+
+def interrupt(snapshot):
+    # All come while the next chunk, as long as this one was, is being waited for.
+    threading.Thread(target=send, daemon=True).start()
+
+keep, start = tacthmc.Keep(every=20_000_000), jnp.zeros(3)
+try:
+    tacthmc.sample(
+        jax.random.key(0), here.SAMPLER, here.TARGET, start, 10**9, 2, keep=keep,
+        callbacks=[interrupt],
+    )
+except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print("heard", flush=True)
+os._exit(0)  # the chunk under way is not waited for
+"""
+
+
 def test_a_second_one_is_heard_within_a_chunk():
     """The wait for a long chunk can be broken off, where a first one would end it after that."""
     # In a process of its own: a signal that comes late must not end the tests.
-    code = """if True:
-        import os, signal, threading, time, jax, jax.numpy as jnp, tacthmc
-        import tests.units.run.test_interrupt as here
-        def send():
-            # Signals that come while a chunk is being started count as one, hence many.
-            while True:
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(0.1)
-        def interrupt(snapshot):
-            # All come while the next chunk, as long as this one was, is being waited for.
-            threading.Thread(target=send, daemon=True).start()
-        slow = tacthmc.sgnht(0.05, keep_every=20_000_000)
-        start = jnp.zeros(3)
-        try:
-            tacthmc.sample(
-                jax.random.key(0), slow, here.TARGET, start, 10**9, 2, callbacks=[interrupt]
-            )
-        except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            print("heard", flush=True)
-        os._exit(0)  # the chunk under way is not waited for
-    """
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    command = [sys.executable, "-c", SECOND]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "heard\n"
     assert "Ctrl-C again stops now" in done.stderr
 
 
-def test_terminated(tmp_path):
+SHOWN_THEN_TERMINATED = """
+import os, signal, sys, jax, jax.numpy as jnp, tacthmc
+import tests.units.run.test_interrupt as here
+
+start = jnp.zeros(2)
+tacthmc.sample(jax.random.key(0), tacthmc.tact(0.01), here.TARGET, start, 50_000, 10)
+print("shown", flush=True)
+
+def end(snapshot):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+here.run(store=sys.argv[1], callbacks=[end])
+print("not reached")
+"""
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory):
+    """A process in a real pseudo-terminal that a scheduler ends: exit code, output, and the run."""
+    path = tmp_path_factory.mktemp("terminal") / "run"
+    master, slave = pty.openpty()
+    env = {**os.environ, "COLUMNS": "110", "TERM": "xterm"}
+    command = [sys.executable, "-c", SHOWN_THEN_TERMINATED, str(path)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, env=env, cwd=ROOT)
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    os.close(master)
+    output, _ = child.communicate()
+    return child.returncode, output.decode(), shown.decode(), path
+
+
+def test_the_display_in_a_terminal(terminal):
+    """Bar, speed, and a row for each chain."""
+    _, _, text, _ = terminal
+    for word in ("10 chains", "100%", "steps/s", "left", "draws", "plateau", "ξ", "and 2 more"):
+        assert word in text, text
+
+
+def test_terminated(terminal):
     """SIGTERM, as a scheduler sends it: saved, then ended as asked."""
-    code = """if True:
-        import os, signal, sys, jax, tests.units.run.test_interrupt as here
-        def end(snapshot):
-            os.kill(os.getpid(), signal.SIGTERM)
-        here.run(store=sys.argv[1], callbacks=[end])
-        print("not reached")
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "run"], capture_output=True, text=True
-    )
-    assert done.returncode == -signal.SIGTERM, done.stderr
-    assert not done.stdout
-    assert tacthmc.load(tmp_path / "run").num_draws > 0
+    code, output, text, path = terminal
+    assert (code, output) == (-signal.SIGTERM, "shown\n"), text
+    assert tacthmc.load(path).num_draws > 0
 
 
 def test_a_callback_that_fails_loses_nothing(tmp_path):
@@ -145,15 +185,9 @@ def test_a_callback_that_fails_loses_nothing(tmp_path):
 
 def test_snapshots():
     seen = []
+    key, start, look = jax.random.key(0), jnp.zeros(3), [seen.append]
     result = tacthmc.sample(
-        jax.random.key(0),
-        tacthmc.tact(0.01),
-        TARGET,
-        jnp.zeros(3),
-        20_000,
-        2,
-        num_warmup=0,
-        callbacks=[seen.append],
+        key, tacthmc.tact(0.01), TARGET, start, 20_000, 2, keep=KEEP, callbacks=look
     )
     last = seen[-1]
     assert last.step == last.num_steps == 20_000
@@ -171,39 +205,10 @@ def test_snapshots():
 def test_a_line_a_minute_where_there_is_no_terminal(capsys, monkeypatch):
     run(20_000)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(monitor, "LINE_SECONDS", 0.0)
     run(20_000)
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith("tacthmc: step 20000 of 20000 (100%), ")
     assert "steps/s" in lines[-1]
     run(20_000, progress=False)
     assert capsys.readouterr().err == ""
-
-
-def test_the_display_in_a_terminal(tmp_path):
-    """A real pseudo-terminal: bar, speed, and a row for each chain."""
-    code = """if True:
-        import jax, jax.numpy as jnp, tacthmc
-        target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
-        tacthmc.sample(jax.random.key(0), tacthmc.tact(0.01), target, jnp.zeros(2), 50_000, 10)
-    """
-    master, slave = pty.openpty()
-    env = {**os.environ, "COLUMNS": "110", "TERM": "xterm"}
-    child = subprocess.Popen(
-        [sys.executable, "-c", code], stderr=slave, env=env, cwd=Path(__file__).parent
-    )
-    os.close(slave)
-    shown = b""
-    while True:
-        try:
-            part = os.read(master, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        shown += part
-    os.close(master)
-    assert child.wait() == 0
-    text = shown.decode()
-    for word in ("10 chains", "100%", "steps/s", "left", "draws", "plateau", "ξ", "and 2 more"):
-        assert word in text, text

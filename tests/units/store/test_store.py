@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,17 +16,15 @@ import pytest
 import tacthmc
 from tacthmc.potentials import HostBatches
 from tacthmc.store._lock import Lock
-from tests import child as problem
-from tests.killing import contents, same
-
-pytestmark = pytest.mark.xdist_group("kill")
+from tests import stored_run
+from tests.stored_run import assert_identical, contents
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     """A finished run, its folder, and the same run in memory."""
     path = tmp_path_factory.mktemp("stored") / "run"
-    return problem.begin(path), path, problem.begin()
+    return stored_run.begin(path), path, stored_run.begin()
 
 
 @pytest.fixture
@@ -80,9 +77,9 @@ def test_xarray_and_arviz_open_it_lazily(stored):
 def test_a_reader_sees_whole_rectangles_while_the_run_goes_on(tmp_path, monkeypatch):
     import xarray
 
-    from tacthmc.run import _driver as drive
+    from tacthmc.run import _driver as driver
 
-    monkeypatch.setattr(drive, "CHUNK_SECONDS", 0.01)
+    monkeypatch.setattr(driver, "CHUNK_SECONDS", 0.01)
     path, seen = tmp_path / "run", []
 
     def look(snapshot):
@@ -95,7 +92,7 @@ def test_a_reader_sees_whole_rectangles_while_the_run_goes_on(tmp_path, monkeypa
         assert loaded.interrupted
         seen.append(draws.shape[1])
 
-    problem.begin(path, num_steps=4_000, callbacks=[look])
+    stored_run.begin(path, num_steps=4_000, callbacks=[look])
     assert max(seen) > min(seen)
 
 
@@ -110,10 +107,11 @@ def test_pictures(stored):
     plt.close("all")
 
 
-def test_longer(stored, copy):
+def test_longer(copy, capfd):
     """A finished run made longer is the run that was long from the start."""
     longer = tacthmc.resume(copy, num_steps=10_000)
-    whole = problem.begin(num_steps=10_000)
+    assert "goes on from step 8000 of 10000; 0 steps" in capfd.readouterr().err
+    whole = stored_run.begin(num_steps=10_000)
     assert longer.num_steps == whole.num_steps == 10_000
     for a, b in zip(longer.all_draws, whole.all_draws, strict=True):
         assert all(np.array_equal(a[n], b[n]) for n in b)
@@ -122,26 +120,12 @@ def test_longer(stored, copy):
         tacthmc.resume(copy, num_steps=5_000)
 
 
-def test_command_line(stored, copy):
-    def tacthmc_command(*args):
-        command = [sys.executable, "-m", "tacthmc.cli._app", *map(str, args)]
-        return subprocess.run(command, capture_output=True, text=True, cwd=Path.cwd())
-
-    longer = tacthmc_command("resume", copy, "--steps", 8_400)
-    assert "8400 steps" in longer.stdout, longer.stderr
-    assert "goes on from step 8000 of 8400; 0 steps" in longer.stderr
-    refused = tacthmc_command("summary", copy.parent)
-    assert refused.returncode == 1
-    assert "holds no run" in refused.stderr
-    assert "Traceback" not in refused.stderr
-
-
 def test_a_folder_that_holds_a_run_is_left_alone(stored):
     _, path, _ = stored
     before = contents(path)
     with pytest.raises(tacthmc.StoreError, match=r"already holds a run.*resume"):
-        problem.begin(path)
-    same(contents(path), before)
+        stored_run.begin(path)
+    assert_identical(contents(path), before)
 
 
 def test_two_processes(stored, copy):
@@ -189,19 +173,19 @@ def test_a_damaged_checkpoint(stored, tmp_path, how):
     """The newest sound one is used, and the run ends up the same; without one, a message."""
     path = tmp_path / "run"
     stop = [lambda snapshot: snapshot.step >= 4_000]
-    problem.begin(path, callbacks=stop)
+    stored_run.begin(path, callbacks=stop)
     steps = sorted((int(f.name) for f in (path / "checkpoints").iterdir()), reverse=True)
     assert len(steps) == 3
     _damage(path / "checkpoints" / str(steps[0]), how)
     with pytest.warns(UserWarning, match=f"checkpoint at step {steps[0]}"):
         run = tacthmc.resume(path)
-    assert run.num_steps == problem.NUM_STEPS
-    same(contents(path), contents(stored[1]))
+    assert run.num_steps == stored_run.NUM_STEPS
+    assert_identical(contents(path), contents(stored[1]))
     for folder in (path / "checkpoints").iterdir():
         _damage(folder, how)
     before = contents(path)
     refused(path, r"no sound checkpoint.*tacthmc.load")
-    same(contents(path), before)
+    assert_identical(contents(path), before)
 
 
 def test_a_damaged_last_checkpoint_is_replaced(copy):
@@ -235,19 +219,19 @@ def test_a_damaged_chunk(copy, how):
 
 def test_a_read_only_place():
     with pytest.raises(tacthmc.StoreError, match="making the run's folder failed"):
-        problem.begin("/proc/tacthmc-run")
+        stored_run.begin("/proc/tacthmc-run")
 
 
 def test_a_file_in_the_way(tmp_path):
     (tmp_path / "run").write_text("")
     with pytest.raises(tacthmc.StoreError, match="must name a folder"):
-        problem.begin(tmp_path / "run")
+        stored_run.begin(tmp_path / "run")
 
 
 def test_a_folder_with_other_things_in_it(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     with pytest.raises(tacthmc.StoreError, match=r"not empty \(there is 'thesis.tex'"):
-        problem.begin(tmp_path)
+        stored_run.begin(tmp_path)
     assert [f.name for f in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -258,14 +242,14 @@ def test_folders_of_the_same_names_are_not_taken_for_a_run(tmp_path, copy):
     for folder in (tmp_path / "mine", copy):
         before = sorted(f.name for f in folder.iterdir())
         with pytest.raises(tacthmc.StoreError, match="not empty"):
-            problem.begin(folder)
+            stored_run.begin(folder)
         assert sorted(f.name for f in folder.iterdir()) == before
 
 
 def test_killed_before_it_had_begun(stored, copy):
     """Without its config a folder holds no run: a new one begins there, not a mixture of two."""
     (copy / "config.json").rename(copy / "beginning")
-    run = problem.begin(copy, num_steps=800)
+    run = stored_run.begin(copy, num_steps=800)
     assert run.num_steps == 800
     assert tacthmc.load(copy).num_steps == 800
     steps = sorted(int(f.name) for f in (copy / "checkpoints").iterdir())
@@ -283,11 +267,11 @@ def test_a_full_disk(tmp_path, stored):
         pytest.skip("mounting a small file system is not allowed here")
     try:
         with pytest.raises(tacthmc.StoreError, match=r"the disk is full"):
-            problem.begin(small / "run")
+            stored_run.begin(small / "run")
         subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
         run = tacthmc.resume(small / "run")
-        assert run.num_steps == problem.NUM_STEPS
-        same(contents(small / "run"), contents(stored[1]))
+        assert run.num_steps == stored_run.NUM_STEPS
+        assert_identical(contents(small / "run"), contents(stored[1]))
     finally:
         subprocess.run(["umount", small], check=True)
 
@@ -295,8 +279,8 @@ def test_a_full_disk(tmp_path, stored):
 def test_without_tensorstore(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tensorstore", None)
     with pytest.raises(tacthmc.StoreError, match="pip install"):
-        problem.begin(tmp_path / "run")
-    assert problem.begin(num_steps=800).num_steps == 800
+        stored_run.begin(tmp_path / "run")
+    assert stored_run.begin(num_steps=800).num_steps == 800
 
 
 def test_functions_that_cannot_be_pickled(tmp_path):
@@ -313,20 +297,18 @@ def test_functions_that_cannot_be_pickled(tmp_path):
     ):
         run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), 500, store=path)
     assert run.draws.shape == (1, 9, 2)
-    with pytest.raises(tacthmc.StoreError, match="give sampler= and potential="):
+    with pytest.raises(tacthmc.StoreError, match="pass the sampler= and potential="):
         tacthmc.resume(path, num_steps=1_000)
     # Draws can be read all the same.
     loaded = tacthmc.load(path)
     assert np.array_equal(loaded.draws, run.draws)
     assert "R-hat" in str(loaded.summary())
-    with pytest.raises(tacthmc.StoreError, match="give sampler= and potential="):
+    with pytest.raises(tacthmc.StoreError, match="pass the sampler= and potential="):
         loaded.sampler  # noqa: B018
 
     def more(sampler):
         return tacthmc.resume(path, num_steps=1_000, sampler=sampler, potential=target)
 
-    with pytest.raises(ValueError, match=r"keep_every is 10, but the run in .* had 50"):
-        more(tacthmc.sgnht(0.1, keep_every=10))
     with pytest.raises(ValueError, match="sampler or potential differ"):
         more(tacthmc.tact(0.1))
     assert more(sampler).num_draws == 19
@@ -345,10 +327,8 @@ def test_double_precision_comes_back_as_it_was(tmp_path):
             HostBatches(data, 8, key),
             40,
         )
-        sampler = tacthmc.sgnht(1e-3, keep_every=10)
-        return tacthmc.sample(
-            key, sampler, potential, jnp.zeros(2), steps, num_warmup=0, store=path
-        )
+        sampler, keep = tacthmc.sgnht(1e-3), tacthmc.Keep(every=10, after=0)
+        return tacthmc.sample(key, sampler, potential, jnp.zeros(2), steps, keep=keep, store=path)
 
     with jax.enable_x64(True):
         run(200, tmp_path / "run")
@@ -381,15 +361,15 @@ def test_refused_before_anything_is_made(tmp_path):
         ({"store": 3}, "store"),
     ):
         with pytest.raises(TypeError, match=why):
-            problem.begin(options.pop("store", tmp_path / "run"), **options)
-    with pytest.raises(ValueError, match="at least 2·keep_every = 100"):
+            stored_run.begin(options.pop("store", tmp_path / "run"), **options)
+    with pytest.raises(ValueError, match=r"at least twice Keep\.every, 100"):
         tacthmc.sample(
             jax.random.key(0),
             tacthmc.sgld(0.1),
             tacthmc.potential(lambda x: x**2),
             jnp.zeros(()),
             100,
-            checkpoint_steps=60,
+            store=tacthmc.Store(tmp_path / "run", checkpoint_steps=60),
         )
     assert not list(tmp_path.iterdir())
 
@@ -397,7 +377,7 @@ def test_refused_before_anything_is_made(tmp_path):
 def test_checkpoints_off_the_grid(tmp_path):
     """However a run went on before, no more than the interval asked for is lost."""
     path, seen = tmp_path / "run", []
-    problem.begin(path, num_steps=2_000, callbacks=[lambda s: s.step >= 460])
+    stored_run.begin(path, num_steps=2_000, callbacks=[lambda s: s.step >= 460])
     begun = tacthmc.load(path).num_steps
 
     def look(snapshot):
@@ -406,4 +386,4 @@ def test_checkpoints_off_the_grid(tmp_path):
 
     tacthmc.resume(path, num_steps=4_000, callbacks=[look])
     assert begun % 400 or begun < 2_000
-    assert max(seen) <= problem.CHECKPOINT_STEPS
+    assert max(seen) <= stored_run.CHECKPOINT_STEPS

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.dynamics import Langevin, Relaxed, Sweep
+from tacthmc import Keep
+from tacthmc.dynamics import ContinuousTempering, ScheduledTempering
+from tacthmc.run._relaxation import after_step, new_visit
 from tests.budget import assert_mean, assert_off_by
-
-# One worker for this file: its tests share runs.
-pytestmark = pytest.mark.xdist_group("test_relaxed")
 
 KEY = jax.random.key(0)
 D = 256
@@ -22,16 +21,18 @@ def gaussian(x):
     return 0.5 * jnp.sum(x**2)
 
 
+TARGET = tacthmc.potential(gaussian)
+
+
 def verdicts(energies, here, window):
     """What the test says after each step."""
-    test = Relaxed(window)
 
-    def one(state, seen):
-        state = test.seen(state, *seen)
+    def one(state, step):
+        state = after_step(state, *step, window)
         return state, state.relaxed
 
-    seen = jnp.asarray(energies, jnp.float32), jnp.asarray(here)
-    return np.asarray(jax.lax.scan(one, test.init(jnp.float32), seen)[1])
+    steps = jnp.asarray(energies, jnp.float32), jnp.asarray(here)
+    return np.asarray(jax.lax.scan(one, new_visit(jnp.float32), steps)[1])
 
 
 def by_hand(energies, here, window):
@@ -52,7 +53,7 @@ def by_hand(energies, here, window):
 
 
 @pytest.mark.parametrize("window", [16, 21, 40])
-def test_the_test(window):
+def test_the_test_by_windows(window):
     """Noise about a fall that ends, visits of several lengths, energies far from zero."""
     rng = np.random.default_rng(window)
     here = np.concatenate(
@@ -62,10 +63,10 @@ def test_the_test(window):
     for k in range(1, len(here)):
         since[k] = since[k - 1] + 1 if here[k] else 0
     energies = 1000 + 8 * np.exp(-since / (2 * window)) + rng.normal(size=len(here))
-    seen, expected = verdicts(energies, here, window), by_hand(energies, here, window)
-    assert np.array_equal(seen, expected)
-    assert 0 < seen.sum() < here.sum()
-    assert not seen[~here].any()
+    found, expected = verdicts(energies, here, window), by_hand(energies, here, window)
+    assert np.array_equal(found, expected)
+    assert 0 < found.sum() < here.sum()
+    assert not found[~here].any()
 
 
 def test_it_waits_while_energies_fall():
@@ -77,20 +78,16 @@ def test_energies_that_are_not_finite_do_not_pass():
     assert not verdicts(np.full(100, np.nan), np.ones(100, bool), 16).any()
 
 
-SWEEP = Sweep(1500, rest=0.7)
-
-
 @pytest.fixture(scope="module")
 def runs():
-    """θ cools over a hundred steps and is led back to the plateau within 225."""
+    """θ cools over a hundred steps, and ξ comes back to the plateau within 225."""
+    sampler = tacthmc.tact(5e-4, tempering=ScheduledTempering(1500, rest=0.7))
 
-    def run(relaxed):
-        sampler = tacthmc.tact(5e-4, sweep=SWEEP, relaxed=relaxed, keep_every=10)
-        return tacthmc.sample(
-            KEY, sampler, tacthmc.potential(gaussian), jnp.zeros(D), 90_000, 4, num_warmup=3000
-        )
+    def run(window):
+        keep = Keep(every=10, after=3000, relaxation_window=window)
+        return tacthmc.sample(KEY, sampler, TARGET, jnp.zeros(D), 90_000, 4, keep=keep)
 
-    return run(None), run(Relaxed(250))
+    return run(None), run(250)
 
 
 def test_variance_with_and_without(runs):
@@ -109,16 +106,15 @@ def test_only_what_is_kept_changes(runs):
     assert 0.1 < tested.counts.sum() / plain.counts.sum() < 550 / 1050
 
 
+def every_step(window):
+    return Keep(every=1, after=0, relaxation_window=window)
+
+
 def test_a_chain_that_stays_keeps_all_after_two_windows():
     """ξ at rest until step 10,000."""
-    sampler = tacthmc.tact(
-        0.1,
-        sweep=Sweep(100, start=10_000),
-        relaxed=Relaxed(16),
-        keep_every=1,
-    )
+    sampler = tacthmc.tact(0.1, tempering=ScheduledTempering(100, start=10_000))
     start = jax.random.normal(jax.random.key(1), (D,))
-    run = tacthmc.sample(KEY, sampler, tacthmc.potential(gaussian), start, 400, 4, num_warmup=0)
+    run = tacthmc.sample(KEY, sampler, TARGET, start, 400, 4, keep=every_step(16))
     keep = run.trace["keep"]
     assert np.all(run.trace["xi"] == 0)
     first = keep.argmax(axis=1)
@@ -130,16 +126,15 @@ def test_a_chain_that_stays_keeps_all_after_two_windows():
     assert np.all((first - 31) % 16 == 0)
 
 
-def test_with_a_xi_of_its_own():
-    """Where ξ moves by itself a visit too short for two windows keeps nothing."""
-    options = {"xi_step_size": 1e-3, "keep_every": 1}
-    target = tacthmc.potential(gaussian)
+def test_with_a_xi_that_forces_move():
+    """A visit too short for two windows keeps nothing."""
+    sampler = tacthmc.tact(0.1, tempering=ContinuousTempering(step_size=1e-3))
 
-    def run(**more):
-        sampler = tacthmc.tact(0.1, **options, **more)
-        return tacthmc.sample(KEY, sampler, target, jnp.zeros(4), 3000, 2, num_warmup=0)
+    def run(window):
+        keep = every_step(window)
+        return tacthmc.sample(KEY, sampler, TARGET, jnp.zeros(4), 3000, 2, keep=keep)
 
-    plain, tested = run(), run(relaxed=Relaxed(20))
+    plain, tested = run(None), run(20)
     assert np.array_equal(plain.trace["xi"], tested.trace["xi"])
     plateau = np.abs(plain.trace["xi"]) <= 1 / 3
     for chain in range(2):
@@ -153,21 +148,16 @@ def test_with_a_xi_of_its_own():
         assert np.all(kept[1:] | ~kept[:-1] | ~plateau[chain, 1:])
 
 
-def test_states_stored_before_there_was_a_window():
-    """They have the structure of new ones, as a loop wants it."""
-    new = tacthmc.tact(0.1).init(KEY, jnp.zeros(3)).tempering
-    stored = {name: value for name, value in vars(new).items() if name != "relaxing"}
-    old = object.__new__(type(new))
-    old.__setstate__(stored)
-    assert jax.tree.structure(old) == jax.tree.structure(new)
-
-
 def test_refusals():
-    with pytest.raises(ValueError, match="window must be a whole number >= 16"):
-        Relaxed(8)
-    with pytest.raises(ValueError, match="relaxed is for tempered samplers"):
-        Langevin(0.1, relaxed=Relaxed())
-    with pytest.raises(
-        ValueError, match=r"relaxed\.window must fit twice .* got 500 and a rest of 5"
-    ):
-        tacthmc.tact(0.1, sweep=Sweep(1000), relaxed=Relaxed())
+    with pytest.raises(ValueError, match="relaxation_window must be a whole number >= 16"):
+        Keep(relaxation_window=8)
+
+    def run(sampler):
+        keep = Keep(relaxation_window=500)
+        return tacthmc.sample(KEY, sampler, TARGET, jnp.zeros(2), 1000, keep=keep)
+
+    with pytest.raises(ValueError, match="relaxation_window is for tempered samplers"):
+        run(tacthmc.sgnht(0.1))
+    short = tacthmc.tact(0.1, tempering=ScheduledTempering(1000))
+    with pytest.raises(ValueError, match=r"must fit twice .* got 500 and a rest of 500"):
+        run(short)

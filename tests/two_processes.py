@@ -1,4 +1,4 @@
-"""One of two processes of a run: ``python -m tests.two NUMBER PORT FOLDER``."""
+"""One of two processes of a run: ``python -m tests.two_processes NUMBER PORT FOLDER``."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tacthmc
-import tacthmc.compiler._hosts
+from tacthmc.compiler._hosts import OtherProcessError
 
 NUMBER = int(sys.argv[1]) if __name__ == "__main__" else 0
 AXES = ("chains", "batch")
@@ -27,12 +27,13 @@ def main():
     jax.config.update("jax_num_cpu_devices", 4)
     jax.distributed.initialize(f"127.0.0.1:{sys.argv[2]}", 2, NUMBER)
     # Makes arrays when it is imported, which must not be before the processes are joined.
-    from tests import test_devices as here
+    from tests.units.run import test_devices as here
 
     folder = Path(sys.argv[3])
     assert jax.process_count() == 2
     for name, mesh in arrangements().items():
-        run = here.run(mesh=mesh, store=folder / name, checkpoint_steps=100)
+        store = tacthmc.Store(folder / name, checkpoint_steps=100)
+        run = here.run(mesh=mesh, store=store)
         held = {s.index[0].indices(4)[:2] for s in run.state.tempering.xi.addressable_shards}
         print(name, "holds chains", sorted(held), "batch columns", _columns(mesh))
         longer = tacthmc.resume(folder / name, num_steps=400, mesh=mesh)
@@ -54,10 +55,10 @@ def _together(here, mesh, folder):
         if NUMBER == 1:
             raise ArithmeticError("only here")
 
-    wanted = ArithmeticError if NUMBER == 1 else tacthmc.hosts.OtherProcessError
+    wanted = ArithmeticError if NUMBER == 1 else OtherProcessError
     with pytest.raises(wanted):
         here.run(10**6, mesh=mesh, callbacks=[fail])
-    wanted = tacthmc.StoreError if NUMBER == 0 else tacthmc.hosts.OtherProcessError
+    wanted = tacthmc.StoreError if NUMBER == 0 else OtherProcessError
     with pytest.raises(wanted):
         here.run(mesh=mesh, store=folder / "chains")
     with pytest.raises(ValueError, match="give a mesh of all their devices"):

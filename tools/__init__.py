@@ -1,0 +1,1 @@
+"""Tools for whoever works on the library; not installed with it."""
