@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 READY := $(VENV)/ready-$(VERSION)
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+RECORDS := benchmarks/records
 
-.PHONY: install demo test test-slow soak browser lint types clean
+.PHONY: install demo test test-slow test-doors house durations soak browser lint types clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -27,14 +29,27 @@ lint: install
 types: install
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
+# At most 12 minutes on two cores, with the counts of `make house` among the tests.
 test: lint types
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST)
 
+# The full product of statistical combinations.
 test-slow: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow --record benchmarks/statistics.json tests
+	$(PYTEST) -m slow --record $(RECORDS)/statistics.json tests
+
+# Tests that need other people's model languages. Pytest's exit code 5 says that there are none.
+test-doors: install
+	$(PYTEST) -m doors tests || test $$? -eq 5
+
+house: install
+	$(BIN)/python -m tools.house
+
+# How long `make test` takes, and the 25 tests that take longest.
+durations: install
+	$(PYTEST) --durations-record $(RECORDS)/durations.json
 
 soak: install
-	$(BIN)/python -m benchmarks.soak
+	$(BIN)/python -m benchmarks soak
 
 # The report's tests run in a real browser; without one they are skipped.
 browser:
