@@ -45,6 +45,14 @@ def _forget():
     gc.collect()
 
 
+@pytest.fixture(scope="module")
+def quick_compilation():
+    """Compile without the passes that make programs fast, for tests that run them briefly."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture
 def x64():
     with jax.enable_x64(True):

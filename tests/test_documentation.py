@@ -33,6 +33,9 @@ def blocks_of(page):
 WITH_CODE = [page for page in PAGES if not page.startswith("research/") and blocks_of(page)]
 
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+
 @pytest.fixture(autouse=True)
 def as_users_have_it():
     """Examples run with JAX's ordinary promotion, not with the tests' strict one."""

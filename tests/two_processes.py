@@ -33,13 +33,14 @@ def main():
     assert jax.process_count() == 2
     for name, mesh in arrangements().items():
         store = tacthmc.Store(folder / name, checkpoint_steps=100)
-        run = here.run(mesh=mesh, store=store)
-        held = {s.index[0].indices(4)[:2] for s in run.state.tempering.xi.addressable_shards}
+        num_steps, sampler = here.IN_TWO_PROCESSES[name]
+        run = here.run(num_steps, mesh=mesh, store=store, sampler=sampler)
+        held = {s.index[0].indices(4)[:2] for s in run.state.position.addressable_shards}
         print(name, "holds chains", sorted(held), "batch columns", _columns(mesh))
-        longer = tacthmc.resume(folder / name, num_steps=400, mesh=mesh)
-        assert longer.num_steps == 400
+    longer = tacthmc.resume(folder / "chains", num_steps=400, mesh=arrangements()["chains"])
+    assert longer.num_steps == 400
     mesh = arrangements()["batch"]
-    here.run(100, potential=here.loaded(), mesh=mesh, store=folder / "loaded")
+    here.run(100, potential=here.loaded(), mesh=mesh, store=folder / "loaded", sampler=here.PLAIN)
     loader = tacthmc.resume(folder / "loaded", num_steps=200, mesh=mesh)
     np.save(folder / f"loaded{NUMBER}.npy", loader.trace["energy"])
     _together(here, mesh, folder)
@@ -48,7 +49,8 @@ def main():
 
 def _together(here, mesh, folder):
     """What one process wants or suffers, both do."""
-    stopped = here.run(10**6, mesh=mesh, callbacks=[lambda s: NUMBER == 1 and s.step >= 100])
+    enough = [lambda s: NUMBER == 1 and s.step >= 100]
+    stopped = here.run(10**6, mesh=mesh, callbacks=enough, sampler=here.PLAIN)
     assert stopped.interrupted
 
     def fail(snapshot):
@@ -57,7 +59,7 @@ def _together(here, mesh, folder):
 
     wanted = ArithmeticError if NUMBER == 1 else OtherProcessError
     with pytest.raises(wanted):
-        here.run(10**6, mesh=mesh, callbacks=[fail])
+        here.run(10**6, mesh=mesh, callbacks=[fail], sampler=here.PLAIN)
     wanted = tacthmc.StoreError if NUMBER == 0 else OtherProcessError
     with pytest.raises(wanted):
         here.run(mesh=mesh, store=folder / "chains")

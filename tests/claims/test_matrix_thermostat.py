@@ -40,7 +40,11 @@ def test_matrix_is_right():
         assert_mean(draws[..., 0] * draws[..., 1], 0.0, 0.02, "covariance")
 
 
-@pytest.mark.parametrize("thermostat", [ScalarThermostat(), DiagonalThermostat()])
+@pytest.mark.parametrize(
+    "thermostat",
+    [ScalarThermostat(), pytest.param(DiagonalThermostat(), marks=pytest.mark.slow)],
+    ids=["scalar", "diagonal"],
+)
 def test_others_are_wrong(thermostat):
     """The scalar one mixes up the variances; the diagonal one leaves the correlation."""
     sampler = tacthmc.sgnht(ETA, noise=C, thermostat=thermostat)

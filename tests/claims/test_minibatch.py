@@ -86,7 +86,7 @@ def test_conjugate_gaussian(observations, name):
         # A quadratic energy: around its mode the control variate removes all noise.
         potential = control_variates(potential, jnp.asarray(mean, jnp.float32))
     start = jnp.asarray(mean, jnp.float32)
-    run = sample(sampler, potential, start, 60_000, every)
+    run = sample(sampler, potential, start, 40_000, every)
     assert not run.failures
     assert_posterior(run.draws, mean, covariance, 0.04)
 
@@ -128,7 +128,7 @@ def test_reshuffled_epochs_shrink_the_posterior():
             batches=batches,
         )
         sampler = tacthmc.sgnht(0.02 / num_data, noise=0.02)
-        run = sample(sampler, potential, jnp.array(0.0), 80_000, 20)
+        run = sample(sampler, potential, jnp.array(0.0), 60_000, 20)
         variances[batches] = np.asarray(run.draws, float) ** 2
     truth = 1 / (num_data + 0.01)
     assert_mean(variances["replacement"], truth, 0.04 * truth, "with replacement")
@@ -153,7 +153,7 @@ def test_logistic_regression_against_nuts():
 
     potential = tacthmc.posterior(log_prior, log_likelihood, data, batch_size=100)
     sampler = tacthmc.tact(2e-5, thermostat=MatrixThermostat())
-    run = sample(sampler, potential, jnp.zeros(3), 60_000, 20)
+    run = sample(sampler, potential, jnp.zeros(3), 40_000, 20)
     assert not run.failures
 
     def log_density(theta):

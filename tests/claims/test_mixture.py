@@ -43,7 +43,7 @@ def squares_in(draws, mode):
 
 @pytest.fixture(scope="module")
 def tact_run():
-    return run_from_one_mode(tacthmc.tact(step_size=ETA, noise=NOISE), 4_000_000)
+    return run_from_one_mode(tacthmc.tact(step_size=ETA, noise=NOISE), 3_000_000)
 
 
 def test_every_chain_finds_every_mode(tact_run):
@@ -148,7 +148,7 @@ def test_euler_has_the_known_bias_and_no_other():
 
 def test_without_tempering_modes_are_not_mixed(tact_run):
     """At the same number of gradients, each chain's mode indicator is worth almost nothing."""
-    run = run_from_one_mode(without_tempering(step_size=ETA, noise=NOISE), 1_000_000)
+    run = run_from_one_mode(without_tempering(step_size=ETA, noise=NOISE), 750_000)
     for chain, tempered in zip(run.all_draws, tact_run.all_draws, strict=True):
         trapped = ess((modes_of(chain[:, 0]) == 1)[None])
         quarter = tempered[: len(tempered) // 4]
@@ -157,7 +157,7 @@ def test_without_tempering_modes_are_not_mixed(tact_run):
 
 
 def test_without_thermostat_modes_are_too_wide():
-    run = run_from_one_mode(without_thermostat(step_size=ETA, noise=NOISE), 2_000_000)
+    run = run_from_one_mode(without_thermostat(step_size=ETA, noise=NOISE), 1_000_000)
     draws = run.draws[..., 0]
     for k, weight in enumerate(WEIGHTS):
         # Force noise of sd 3 heats by ηv/2 = 0.045 over a friction of 0.1: variance +45%.

@@ -183,7 +183,8 @@ def test_the_bath_temperature_leaves_the_posterior_alone(bath, tempered):
         assert abs(run.plateau_share.mean() - 0.2) < 0.02
 
 
-@pytest.mark.parametrize("bias", [slow("literal"), "none"])
+@pytest.mark.slow
+@pytest.mark.parametrize("bias", ["literal", "none"])
 def test_a_weak_bias_starves_in_8_dimensions(bias):
     truth = TARGETS["mixture8"]()
     sampler = tacthmc.tact(STEP_SIZE, tempering=ContinuousTempering(bias=BIASES[bias]))

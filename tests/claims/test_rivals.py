@@ -75,7 +75,8 @@ def slow(*values):
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("size", [slow(1), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 2])
 def test_replicas_have_a_gaussians_moments(size):
     covariance = jnp.array([[1.0, 0.6], [0.6, 1.5]])[:size, :size]
     mean = jnp.array([1.0, -2.0])[:size]
@@ -328,7 +329,7 @@ def _counting(position, x, count):
 @pytest.mark.parametrize(
     ("build", "counts"),
     [
-        (lambda: tacthmc.replica_exchange(0.01, swap_every=1), [10, 20, 30, 40]),
+        slow(lambda: tacthmc.replica_exchange(0.01, swap_every=1), [10, 20, 30, 40]),
         slow(lambda: tacthmc.cyclical(0.01, cycle_steps=20, explore=0), [10, 20, 30, 40]),
         # A restart begins with the model's first state.
         (

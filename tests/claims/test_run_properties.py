@@ -27,7 +27,7 @@ from tests.table import (
 
 @pytest.mark.parametrize(
     "name",
-    every_sampler("tact", "tact-algorithm1", "sgld", "cyclical"),
+    every_sampler("tact", "sgld"),
 )
 def test_run(name):
     """No compilation on a second call; the steps are a plain loop's."""
@@ -42,7 +42,7 @@ def slow(*values):
     ("name", "make", "batches"),
     [
         ("tact", minibatched, "replacement"),
-        ("psgld", mislabeled, "epochs"),
+        slow("psgld", mislabeled, "epochs"),
         slow("restarted", minibatched, "replacement"),
         slow("sgnht", minibatched, "epochs"),
         slow("tact-authors", minibatched, "epochs"),

@@ -9,9 +9,7 @@ from tests import properties
 from tests.table import SAMPLERS, every_sampler
 
 
-@pytest.mark.parametrize(
-    "name", every_sampler("tact", "tact-authors", "tact-scheduled-widening", "sgnht", "adam")
-)
+@pytest.mark.parametrize("name", every_sampler("tact", "sgnht", "adam"))
 def test_step(name):
     properties.check_step(SAMPLERS[name])
 
@@ -21,6 +19,8 @@ def test_half_precision_positions_are_kept_in_single(name):
     properties.check_half_precision(SAMPLERS[name])
 
 
-@pytest.mark.parametrize("name", list(SAMPLERS))
+@pytest.mark.parametrize(
+    "name", every_sampler("tact", "tact-matrix", "tact-linear", "psgld", "replica-exchange", "adam")
+)
 def test_double_precision(name, x64):
     properties.check_double_precision(SAMPLERS[name])

@@ -111,7 +111,7 @@ class LossTablePotential(WrappedPotential):
             last=jnp.full(self.posterior.num_data, jnp.inf, zero.dtype),
             total=zero,
             lost=zero,
-            unseen=jnp.asarray(self.posterior.num_data),
+            unseen=jnp.full((), self.posterior.num_data, int),
             mean=zero,
             inner=self.inner.init_model(),
         )

@@ -314,6 +314,8 @@ def _intervals(
 ) -> tuple[Chain, Chunk]:
     """Run ``count`` intervals of all chains; ``interval(i, chains)`` runs one of them."""
     zero = jnp.zeros((), int)
+    # As one function it is traced once, for its shapes and for the loop.
+    interval = jax.jit(interval, inline=True)
     _, row, draw = jax.eval_shape(interval, zero, chains)
     # The leading axis is that of intervals, so that a row is written at one place for all chains.
     rows = jax.tree.map(lambda s: jnp.zeros((room, *s.shape), s.dtype), row)

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -11,8 +12,11 @@ from typer.testing import CliRunner
 import tacthmc
 from tacthmc.cli._app import Figure, app
 from tacthmc.cli._model_file import TEMPLATE, load_model
+from tacthmc.cli._model_sampler import chosen_sampler
 from tacthmc.paper.figures.catalog import STUDIES
 from tacthmc.samplers import Untuned
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def call(*arguments, code=0):
@@ -153,7 +157,8 @@ def test_report_of_a_run_and_of_a_parameter_it_does_not_have(model_run, tmp_path
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(model_run):
     folder, _ = model_run
-    text = call("sample", folder / "model.py", "--out", folder / "run", code=1)
+    file, out = folder / "model.py", folder / "run"
+    text = call("sample", file, "--step-size", 0.01, "--out", out, code=1)
     assert "already holds a run" in text
     assert "Traceback" not in text
 
@@ -248,7 +253,8 @@ def test_code_beside_the_file_travels_with_the_run(tmp_path):
         "    from beside import energy\n"
         "    return tacthmc.potential(energy), jnp.zeros((2, 3))\n"
     )
-    call("sample", file, "--steps", 1_000, "--chains", 2, "--out", tmp_path / "run", "--no-report")
+    settings = ("--sampler", "sgnht", "--step-size", 0.1, "--steps", 1_000, "--chains", 2)
+    call("sample", file, *settings, "--out", tmp_path / "run", "--no-report")
     sys.path.remove(str(tmp_path))
     del sys.modules["beside"]
     (tmp_path / "beside.py").unlink()
@@ -285,6 +291,17 @@ def untuned():
 """
 
 
+def test_tuning_is_asked_for_by_a_flag_or_by_the_file(tmp_path):
+    file = tmp_path / "wells.py"
+    file.write_text(WELLS)
+    model, key = load_model(file, None), jax.random.key(0)
+    asked = chosen_sampler(key, model, None, {"noise": 0.2}, 2, True, print)
+    assert repr(asked) == "Untuned(noise=0.2)"
+    assert isinstance(load_model(file, "untuned").sampler, Untuned)
+    assert "for tact" in call("sample", file, "--sampler", "sgnht", "--tune", code=1)
+
+
+@pytest.mark.slow
 def test_no_number_set_by_hand(tmp_path):
     file, folder = tmp_path / "wells.py", tmp_path / "run"
     file.write_text(WELLS)
@@ -295,9 +312,6 @@ def test_no_number_set_by_hand(tmp_path):
     assert chosen["step_size"] == pytest.approx(float(run.sampler.step_size), rel=1e-5)
     assert run.keep.every == 20
     assert "round trips" in text
-    assert "for tact" in call("sample", file, "--sampler", "sgnht", *rest, code=1)
-    # The same asked for by a file.
-    assert isinstance(load_model(file, "untuned").sampler, Untuned)
 
 
 def test_reproduce_writes_pictures_and_numbers_and_draws_them_again(tmp_path):

@@ -11,6 +11,8 @@ from tacthmc.potentials import subset
 from tacthmc.run._gradient_cost import MIN_HEAVY_PRODUCTS, GradientCost
 from tests.fresh_process import fresh_process
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 KEEP = tacthmc.Keep(every=10, after=0)
 DATA = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
 

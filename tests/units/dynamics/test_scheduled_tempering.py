@@ -164,9 +164,10 @@ def test_both_modes_by_slow_trips():
     assert_mean(inside, WEIGHTS[0], 0.03, "weight of the first mode")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "thermostat",
-    [slow(DiagonalThermostat()), MatrixThermostat(), slow(NoThermostat())],
+    [DiagonalThermostat(), MatrixThermostat(), NoThermostat()],
     ids=lambda t: type(t).__name__,
 )
 def test_every_thermostat(thermostat):

@@ -81,12 +81,13 @@ def first():
     return tempered_run(None, 0)
 
 
-def tempered_run(coupling, seed):
-    target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+TARGET = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+
+
+def tempered_run(coupling, seed, num_steps=200_000):
     sampler = tacthmc.tact(0.1, tempering=ContinuousTempering(coupling, step_size=5e-3))
-    return tacthmc.sample(
-        jax.random.key(seed), sampler, target, jnp.zeros(12), 200_000, 4, keep=Keep(every=25)
-    )
+    key, start, keep = jax.random.key(seed), jnp.zeros(12), Keep(every=25)
+    return tacthmc.sample(key, sampler, TARGET, start, num_steps, 4, keep=keep)
 
 
 def test_measured_in_a_run(first):
@@ -106,7 +107,7 @@ def test_the_posterior_with_it(first):
     assert np.mean(run.round_trips) > 0.9 * np.mean(first.round_trips)
 
 
-def test_refused(first):
+def test_refused():
     make = ShapedCoupling
     with pytest.raises(ValueError, match="temperatures must be at least two numbers that rise"):
         make([1.0, 3.0, 2.0], [1.0, 1.0, 1.0])
@@ -116,8 +117,6 @@ def test_refused(first):
         make([1.0, 3.0], [1.0, 0.0])
     with pytest.raises(ValueError, match="must lie inside the walls"):
         make([1.0, 3.0], [1.0, 1.0], plateau=2.0)
-    short = tacthmc.sample(
-        jax.random.key(0), tacthmc.tact(1e-4), first.potential, jnp.zeros(12), 500, 2
-    )
+    short = tempered_run(None, 0, num_steps=500)
     with pytest.raises(ValueError, match="fewer than 20 rows"):
         make.after(short)

@@ -48,27 +48,34 @@ def same(one, other):
     return json.dumps(one) == json.dumps(other)
 
 
-@pytest.fixture(scope="module", params=list(SMALL))
-def small(request, tmp_path_factory):
-    """A study, its numbers as written and read back, and what it said."""
-    study = STUDIES[request.param]
-    said = []
-    results = study.results(SMALL[request.param], "a test", said.append)
-    path = write_results(tmp_path_factory.mktemp("study"), results)
-    back = read_results(path)
+LONGER = ("fig2", "free-energy", "step-size")
+"""Studies of many programs; ``make test`` has their published numbers only."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONGER else []) for n in SMALL]
+)
+def test_small_runs_become_numbers(name, tmp_path):
+    study, said = STUDIES[name], []
+    results = study.results(SMALL[name], "a test", said.append)
+    back = read_results(write_results(tmp_path, results))
     assert same(back, results)
-    return study, back, said, path.parent
+    assert said or name == "fig3"
+    _shown(study, back, tmp_path)
 
 
-def test_numbers_become_a_picture_and_a_table(small):
-    study, results, said, folder = small
+@pytest.mark.parametrize("name", list(STUDIES))
+def test_published_numbers_become_a_picture_and_a_table(name, tmp_path):
+    _shown(STUDIES[name], read_results(RESULTS / name / "results.json"), tmp_path)
+
+
+def _shown(study, results, folder):
     paths = write_picture(folder, study, results)
     assert [path.suffix for path in paths] == [".pdf", ".png"]
     assert all(path.stat().st_size > 5_000 for path in paths)
     table = study.table(results["numbers"])
     assert table.rows
     assert all(len(row) == len(table.columns) for row in table.rows)
-    assert said or study.name == "fig3"
     _sensible(study.name, results["numbers"])
 
 
@@ -103,8 +110,8 @@ def _sensible(name, numbers):
         assert forms["Euler"][-1]["diverged"] or abs(forms["Euler"][-1]["error"]) > 0.15
         assert abs(forms["splitting"][-1]["error"]) < 0.1
     elif name == "dimension":
-        few, many = (np.mean(row["round_trips_per_million"]) for row in numbers["rows"][::-1])
-        assert many > 2 * few > 0
+        trips = [np.mean(row["round_trips_per_million"]) for row in numbers["rows"]]
+        assert trips[0] > 2 * trips[-1] > 0
     else:
         assert numbers["ratio"]["theta"] > 1
         trapped = {"sd_error": 0.0, "weight_error": 0.7}

@@ -12,6 +12,7 @@ from tacthmc.paper.networks import categorical, cnn, gaussian_prior, lstm, mlp
 from tacthmc.paper.networks.convolution import convolve
 from tacthmc.paper.networks.pooling import pool
 from tacthmc.paper.networks.products import product
+from tests.units.paper.quick import quick
 
 BATCH, CHAINS = 3, 2
 
@@ -71,7 +72,7 @@ NAMES = pytest.mark.parametrize("name", NETWORKS)
 def case(name, dtype=np.float32):
     """Parameters and batches of several chains."""
     model, textbook, shape, classes = NETWORKS[name]
-    params = jax.jit(jax.vmap(model.init))(jax.random.split(jax.random.key(1), CHAINS))
+    params = quick(jax.vmap(model.init))(jax.random.split(jax.random.key(1), CHAINS))
     params = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
     generator = np.random.default_rng(2)
     images = generator.integers(0, 256, (CHAINS, BATCH, *shape), np.uint8)
@@ -102,16 +103,13 @@ def compare(name, dtype, tolerance):
     def theirs(params, images, labels):
         return loss(textbook, params, images.astype(dtype) / np.asarray(255, dtype), labels)
 
-    got = jax.jit(jax.vmap(jax.value_and_grad(ours)))(params, images, labels)
-    reference = jax.vmap(jax.value_and_grad(theirs))
-    if name != "lstm":  # to compile the textbook's loop takes longer than to run it step by step
-        reference = jax.jit(reference)
-    expected = reference(params, images, labels)
+    got = quick(jax.vmap(jax.value_and_grad(ours)))(params, images, labels)
+    expected = quick(jax.vmap(jax.value_and_grad(theirs)))(params, images, labels)
     assert_close(got, expected, tolerance)
     if dtype == np.float64:
         return
     first = jax.tree.map(lambda leaf: leaf[0], (params, images, labels))
-    alone = jax.jit(jax.value_and_grad(ours))(*first)
+    alone = quick(jax.value_and_grad(ours))(*first)
     assert_close(alone, jax.tree.map(lambda leaf: leaf[0], expected), tolerance)
 
 
@@ -130,7 +128,7 @@ def test_images_as_bytes_floats_and_flat(name):
     model, _, params, images, _ = case(name)
     params, images = jax.tree.map(lambda leaf: leaf[0], (params, images))
     floats, flat = images.astype(jnp.float32) / np.float32(255), images.reshape(BATCH, -1)
-    expected, *others = jax.jit(lambda p, *forms: [model.logits(p, x) for x in forms])(
+    expected, *others = quick(lambda p, *forms: [model.logits(p, x) for x in forms])(
         params, images, floats, flat
     )
     assert expected.shape == (BATCH, model.classes)
@@ -143,7 +141,7 @@ def test_parameters():
     assert [model.num_parameters for model, *_ in NETWORKS.values()] == [83_247, 106_278, 89_290]
     assert mlp(10, 4, 3).num_parameters == 10 * 4 + 4 + 4 * 3 + 3
     for model, *_ in NETWORKS.values():
-        params = jax.jit(model.init)(jax.random.key(0))
+        params = quick(model.init)(jax.random.key(0))
         for name, leaf in model.leaves.items():
             bound = 1 / np.sqrt(leaf.fan_in)
             assert params[name].dtype == jnp.float32
@@ -157,7 +155,7 @@ def test_convolutions_agree(method):
     x = jax.random.normal(jax.random.key(1), (2, 6, 4, BATCH))
     seed = jax.random.normal(jax.random.key(2), (4, 5, 6 * BATCH))
 
-    @partial(jax.jit, static_argnums=0)
+    @partial(quick, static_argnums=0)
     def both(way):
         values, vjp = jax.vjp(lambda k, x: convolve(k, x, way, "float32"), kernel, x)
         return values, vjp(seed)
@@ -172,7 +170,7 @@ def test_winograds_products_are_as_exact_as_others():
     x = jax.random.normal(keys[1], (16, 16, 16, BATCH))
     seed = jax.random.normal(keys[2], (4, 16, 64 * BATCH))
 
-    @partial(jax.jit, static_argnums=0)
+    @partial(quick, static_argnums=0)
     def both(way, kernel, x, seed):
         values, vjp = jax.vjp(lambda k, x: convolve(k, x, way, "float32"), kernel, x)
         return values, vjp(seed)
@@ -202,7 +200,7 @@ def test_both_forms_of_the_recurrence_give_the_same_numbers():
     _, _, params, images, labels = case("lstm")
     params, images, labels = jax.tree.map(lambda leaf: leaf[0], (params, images, labels))
     gradients = [
-        jax.jit(jax.grad(partial(loss, model.logits)))(params, images, labels)
+        quick(jax.grad(partial(loss, model.logits)))(params, images, labels)
         for model in (lstm(recurrence="scan"), lstm(recurrence="unrolled"))
     ]
     assert_close(*gradients, 2e-5)
@@ -250,8 +248,8 @@ def test_products_and_their_gradients(over):
 def test_rough_products_in_a_network(compute):
     model, _, params, images, labels = case("lstm")
     params, images, labels = jax.tree.map(lambda leaf: leaf[0], (params, images, labels))
-    exact = jax.jit(jax.grad(partial(loss, model.logits)))(params, images, labels)
-    rough = jax.jit(jax.grad(partial(loss, lstm(compute=compute).logits)))(params, images, labels)
+    exact = quick(jax.grad(partial(loss, model.logits)))(params, images, labels)
+    rough = quick(jax.grad(partial(loss, lstm(compute=compute).logits)))(params, images, labels)
     for name, leaf in rough.items():
         assert leaf.dtype == jnp.float32
         error = jnp.linalg.norm(leaf - exact[name]) / jnp.linalg.norm(exact[name])

@@ -13,8 +13,7 @@ from tacthmc.paper.networks.convolution import convolve
 from tacthmc.paper.networks.fused import fused
 from tacthmc.paper.networks.model import as_floats
 from tacthmc.paper.networks.pooling import pool
-
-FAST = {"xla_backend_optimization_level": "0", "xla_llvm_disable_expensive_passes": True}
+from tests.units.paper.quick import quick
 
 
 def composed(kernel, bias, x, compute="float32"):
@@ -48,7 +47,7 @@ def value_and_gradients(f, inputs, seed, wrt=(0, 1, 2)):
         return out, pull(seed)
 
     both = jax.vmap(both) if inputs[1].ndim == 2 else both
-    return jax.jit(both, compiler_options=FAST)(seed, *inputs)
+    return quick(both)(seed, *inputs)
 
 
 def same(actual, expected, tolerance=2e-5):
@@ -146,13 +145,12 @@ def test_many_draws_on_the_same_images(compute):
     kernels, biases, _, _ = drawn((3, 4, 6, 5), 20, chains=(3,))
     x = drawn((3, 4, 6, 5), images=True)[2]
 
-    def each(f):
-        return jax.jit(jax.vmap(lambda k, b: f(k, b, x, compute)))(kernels, biases)
+    def one(kernel, bias):
+        return interpreted(kernel, bias, x, compute)
 
-    together = str(jax.make_jaxpr(lambda: each(interpreted))())
-    assert "conv_pool_evaluation" in together
-    alone = jnp.stack([interpreted(k, b, x, compute) for k, b in zip(kernels, biases, strict=True)])
-    same(each(interpreted), alone)
+    assert "conv_pool_evaluation" in str(jax.make_jaxpr(jax.vmap(one))(kernels, biases))
+    together, one = quick(jax.vmap(one))(kernels, biases), quick(one)
+    same(together, jnp.stack([one(k, b) for k, b in zip(kernels, biases, strict=True)]))
 
 
 @pytest.mark.parametrize("axes", [(0, None, None), (0, 0, 0), (None, None, 0)])
@@ -161,14 +159,14 @@ def test_other_ways_of_having_many(axes):
     inputs = [
         leaf if axis == 0 else leaf[0] for leaf, axis in zip((kernel, bias, x), axes, strict=True)
     ]
-    same(*(jax.vmap(f, in_axes=axes)(*inputs) for f in (interpreted, composed)))
+    same(*(quick(jax.vmap(f, in_axes=axes))(*inputs) for f in (interpreted, composed)))
 
 
 def test_draws_within_draws():
     kernels, biases, _, _ = drawn((3, 2, 4, 4), chains=(2, 2))
     x = drawn((3, 2, 4, 4), images=True)[2]
     found, expected = (
-        jax.vmap(jax.vmap(lambda k, b, f=f: f(k, b, x)))(kernels, biases)
+        quick(jax.vmap(jax.vmap(lambda k, b, f=f: f(k, b, x))))(kernels, biases)
         for f in (interpreted, composed)
     )
     same(found, expected)
@@ -182,7 +180,7 @@ def test_a_gradient_over_draws_on_the_same_images():
         def one(k, b, seed):
             return jax.vjp(lambda k, b: f(k, b, x), k, b)[1](seed)
 
-        return jax.vmap(one)(kernels, biases, seeds)
+        return quick(jax.vmap(one))(kernels, biases, seeds)
 
     same(gradients(interpreted), gradients(composed))
 
@@ -199,7 +197,7 @@ def test_the_network_is_the_same():
     images = jax.random.randint(jax.random.key(1), (2, 32, 32, 3), 0, 256).astype(jnp.uint8)
     params = cnn().init(jax.random.key(0))
     actual, expected = (
-        jax.jit(jax.grad(lambda p, model=model: jnp.sum(model.logits(p, images) ** 2)))(params)
+        quick(jax.grad(lambda p, model=model: jnp.sum(model.logits(p, images) ** 2)))(params)
         for model in (cnn(convolution="fused"), cnn())
     )
     same(actual, expected, 1e-4)

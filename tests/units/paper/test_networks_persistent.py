@@ -1,6 +1,7 @@
 """The LSTM of one kernel gives the numbers of the one written out."""
 
 import re
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import pytest
 
 from tacthmc.paper.networks import lstm, lstm_unrolled
 from tacthmc.paper.networks.lstm_pallas import EXAMPLES, last_state
+from tests.units.paper.quick import quick
 
 TOLERANCE = 2e-3
 """A sum in another order may round a factor to bfloat16's other neighbor, 2⁻⁸ away."""
@@ -24,9 +26,17 @@ def drawn(steps=5, examples=3, inputs=6, hidden=16, seed=0):
     )
 
 
+@cache
+def compiled(function, chains):
+    def both(inputs, seed):
+        value, pull = jax.vjp(function, *inputs)
+        return value, pull(seed)
+
+    return quick(jax.vmap(both) if chains else both)
+
+
 def value_and_gradients(function, inputs, seed):
-    value, pull = jax.vjp(function, *inputs)
-    return value, pull(seed)
+    return compiled(function, seed.ndim == 3)(inputs, seed)
 
 
 def interpreted(*inputs):
@@ -43,16 +53,24 @@ def same(actual, expected):
         np.testing.assert_allclose(one, other, rtol=0, atol=TOLERANCE * np.abs(other).max())
 
 
-@pytest.mark.parametrize("examples", [1, EXAMPLES, EXAMPLES + 3])
-@pytest.mark.parametrize("steps", [1, 2, 5])
+FAST = {(1, 1), (2, EXAMPLES), (5, EXAMPLES + 3)}
+SIZES = [
+    pytest.param(steps, examples, marks=[] if (steps, examples) in FAST else [pytest.mark.slow])
+    for steps in (1, 2, 5)
+    for examples in (1, EXAMPLES, EXAMPLES + 3)
+]
+
+
+@pytest.mark.parametrize(("steps", "examples"), SIZES)
 def test_is_the_recurrence_written_out(steps, examples):
     inputs, seed = drawn(steps, examples)
-    same(*(value_and_gradients(f, inputs, seed) for f in (interpreted, written)))
+    found, expected = (value_and_gradients(f, inputs, seed) for f in (interpreted, written))
+    same(found, expected)
     # Without a gradient nothing is kept on the way, and the value is the same to the last bit.
-    np.testing.assert_array_equal(interpreted(*inputs), jax.vjp(interpreted, *inputs)[0])
+    np.testing.assert_array_equal(quick(interpreted)(*inputs), found[0])
 
 
-@pytest.mark.parametrize("inputs", [15, 16, 28])
+@pytest.mark.parametrize("inputs", [15, 16, pytest.param(28, marks=pytest.mark.slow)])
 def test_any_number_of_inputs(inputs):
     """There is always room for the bias beside them."""
     inputs, seed = drawn(inputs=inputs, hidden=32)
@@ -62,7 +80,7 @@ def test_any_number_of_inputs(inputs):
 def test_many_chains():
     pairs = [drawn(seed=seed) for seed in range(3)]
     inputs, seeds = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pairs)
-    together = jax.vmap(lambda i, s: value_and_gradients(interpreted, i, s))(inputs, seeds)
+    together = value_and_gradients(interpreted, inputs, seeds)
     for k, (one, seed) in enumerate(pairs):
         alone = value_and_gradients(interpreted, one, seed)
         same(jax.tree.map(lambda leaf, k=k: leaf[k], together), alone)
@@ -110,7 +128,7 @@ def test_the_network_is_the_same():
     images = jax.random.randint(jax.random.key(1), (2, 28, 28), 0, 256).astype(jnp.uint8)
     params = lstm().init(jax.random.key(0))
     actual, expected = (
-        jax.jit(jax.grad(lambda p, model=model: jnp.sum(model.logits(p, images) ** 2)))(params)
+        quick(jax.grad(lambda p, model=model: jnp.sum(model.logits(p, images) ** 2)))(params)
         for model in (
             lstm(compute="bfloat16", recurrence="pallas"),
             lstm(compute="bfloat16", recurrence="unrolled"),

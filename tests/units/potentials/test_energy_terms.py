@@ -44,7 +44,11 @@ def log_z(lam):
     return float(each.sum() - 0.5 * lam * squares)
 
 
-@pytest.fixture(scope="module", params=[None, "mean"], ids=["paper", "widening"])
+@pytest.fixture(
+    scope="module",
+    params=[None, pytest.param("mean", marks=pytest.mark.slow)],
+    ids=["paper", "widening"],
+)
 def run(request):
     # Gaussian: with its control variate a mini-batch has no noise, and the law is exact.
     potential = tacthmc.temper_likelihood(control_variates(model(5), DATA.mean(axis=0)))
@@ -234,6 +238,7 @@ def test_wrappers_pass_the_terms_on():
     np.testing.assert_allclose(both(some.full(start)), terms, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_streamed_stored_and_resumed(tmp_path):
     batches = [np.asarray(DATA[i : i + 5]) for i in range(0, N, 5)]
     split = tacthmc.temper_likelihood(

@@ -81,6 +81,15 @@ def test_the_sum_does_not_drift():
     assert abs(float(state.total) + float(state.lost) - exact) < 5e-5 * abs(exact)
 
 
+def test_a_table_keeps_its_types():
+    """Others after the first chunk of a run would mean to compile again."""
+    table, here = loss_table(model()), jnp.zeros(2)
+    before = table.init_model()
+    after = table.estimate(here, table.batch(KEY, here), before).model
+    types = [[(x.dtype, x.weak_type) for x in jax.tree.leaves(tree)] for tree in (before, after)]
+    assert types[0] == types[1]
+
+
 def test_an_example_that_is_there_twice_counts_once():
     potential = loss_table(model())
     indices = jnp.array([3, 7, 3, 3])

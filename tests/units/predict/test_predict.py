@@ -10,6 +10,8 @@ from tacthmc import predict
 from tacthmc.paper.networks import mlp
 from tacthmc.potentials import subset
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 # Three examples, three classes; the right classes are 0, 1, 2.
 PROBABILITIES = np.array([[0.7, 0.2, 0.1], [0.5, 0.25, 0.25], [0.0, 0.05, 0.95]])
 LABELS = np.array([0, 1, 2])
@@ -171,11 +173,11 @@ def linear(params, x):
 POSTERIOR, SAMPLER = posterior(), tacthmc.tact(1e-3)
 
 
-def run(callbacks=(), keep=None, potential=POSTERIOR, start=START, **more):
+def run(callbacks=(), keep=None, potential=POSTERIOR, start=START, sampler=SAMPLER, **more):
     keep = tacthmc.Keep(every=5, after=100, **(keep or {}))
     return tacthmc.sample(
         jax.random.key(0),
-        SAMPLER,
+        sampler,
         potential,
         start,
         1_500,
@@ -224,7 +226,7 @@ def test_weighted_draws_need_the_end_of_the_run():
 
 def test_of_a_subset():
     some, start = subset(POSTERIOR, START, {"w": True, "b": False})
-    made = run(potential=some, start=start)
+    made = run(potential=some, start=start, sampler=tacthmc.sgnht(1e-3))
     found = predict.over_run(made, linear, POINTS).prediction
     expected = made.expectation(lambda p: jax.nn.softmax(linear(p, POINTS)))
     assert np.allclose(found.probabilities, expected, atol=1e-5)

@@ -15,6 +15,8 @@ from tacthmc.report._figures import all_plots
 from tacthmc.report._shown import Shown
 from tacthmc.report._verdict import headline, verdict
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 LIMIT = 8_000_000
 
 

@@ -10,6 +10,8 @@ from tacthmc.dynamics import ContinuousTempering, Metadynamics, PowerCoupling
 from tacthmc.report._shown import Shown
 from tacthmc.report._verdict import headline, verdict
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 KEY = jax.random.key(0)
 GAUSSIAN = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
 THREE = tacthmc.potential(tacthmc.targets.three_gaussians())

@@ -21,6 +21,8 @@ from tacthmc.dynamics import (
 from tacthmc.potentials import measure_noise
 from tacthmc.samplers import per_datum, tact_from_tuple
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 KEY = jax.random.key(0)
 
 

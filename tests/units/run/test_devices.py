@@ -18,10 +18,15 @@ from tacthmc.compiler._mesh import _in_vectors
 from tacthmc.potentials import CovarianceTerm, HostBatches, forces
 from tests.table import same
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 KEY = jax.random.key(2)
 DATA = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
 SAMPLER = tacthmc.tact(1e-3)
+PLAIN = tacthmc.sgnht(1e-3)
 KEEP = tacthmc.Keep(every=10, after=0)
+IN_TWO_PROCESSES = {"chains": (200, SAMPLER), "batch": (400, PLAIN)}
+"""By what is spread over processes: how long a run is at first, and of which sampler."""
 
 
 def log_prior(w):
@@ -40,41 +45,56 @@ def loaded():
     return tacthmc.streamed(log_prior, log_likelihood, HostBatches(DATA, 8, KEY), 50)
 
 
-def run(num_steps=200, chains=4, potential=None, **options):
+def run(num_steps=200, chains=4, potential=None, sampler=SAMPLER, **options):
     potential = resident() if potential is None else potential
     return tacthmc.sample(
-        KEY, SAMPLER, potential, jnp.zeros(2), num_steps, chains, keep=KEEP, **options
+        KEY, sampler, potential, jnp.zeros(2), num_steps, chains, keep=KEEP, **options
     )
 
 
 def alike(one, other, rows=5):
     """The same keys and batches; floats agree to rounding over a short run."""
-    for name in ("energy", "xi", "kinetic_temperature", "step"):
+    assert set(one.trace) == set(other.trace)
+    for name in set(one.trace) & {"energy", "xi", "kinetic_temperature", "step"}:
         same(one.trace[name][:, :rows], other.trace[name][:, :rows], 2e-4)
 
 
 @pytest.fixture(scope="module")
-def alone():
-    return run(), run(potential=resident("replacement"))
+def plain():
+    """One device, by batches in epochs."""
+    return run(sampler=PLAIN)
+
+
+@pytest.fixture(scope="module")
+def plain_replaced():
+    """One device, by batches with replacement."""
+    return run(sampler=PLAIN, potential=resident("replacement"))
 
 
 @pytest.mark.parametrize(
-    ("shape", "axes"),
-    [((4, 2), ("chains", "batch")), ((2,), ("chains",)), ((8,), ("batch",))],
+    ("sampler", "shape", "axes"),
+    [
+        (SAMPLER, (4, 2), ("chains", "batch")),
+        (PLAIN, (2,), ("chains",)),
+        (PLAIN, (8,), ("batch",)),
+        pytest.param(PLAIN, (4, 2), ("chains", "batch"), marks=pytest.mark.slow),
+        pytest.param(SAMPLER, (2,), ("chains",), marks=pytest.mark.slow),
+        pytest.param(SAMPLER, (8,), ("batch",), marks=pytest.mark.slow),
+    ],
 )
-def test_eight_devices(shape, axes, alone):
+def test_eight_devices(sampler, shape, axes):
     assert jax.device_count() == 8
     devices = jax.devices()[: int(np.prod(shape))]
     mesh = jax.make_mesh(shape, axes, devices=devices)
-    spread = run(mesh=mesh)
-    alike(spread, alone[0])
+    spread = run(mesh=mesh, sampler=sampler)
+    alike(spread, run(sampler=sampler))
     assert spread.state.position.sharding.device_set == set(devices)
     chains = dict(zip(axes, shape, strict=True)).get("chains", 1)
     assert spread.state.position.addressable_shards[0].data.shape == (4 // chains, 2)
     assert spread.draws.shape[0] == 4
 
 
-def test_a_batch_is_spread_out(alone):
+def test_a_batch_is_spread_out(plain_replaced):
     """Each device gets a part of its chains' examples."""
     seen = []
 
@@ -84,10 +104,10 @@ def test_a_batch_is_spread_out(alone):
 
     potential = tacthmc.posterior(log_prior, watched, DATA, 8, batched=True)
     mesh = jax.make_mesh((4, 2), ("chains", "batch"))
-    spread = run(num_steps=50, potential=potential, mesh=mesh)
+    spread = run(num_steps=50, potential=potential, mesh=mesh, sampler=PLAIN)
     wanted = jax.sharding.PartitionSpec("chains", "batch")
     assert wanted in [getattr(sharding, "spec", None) for sharding in seen]
-    alike(spread, alone[1])
+    alike(spread, plain_replaced)
 
 
 def test_the_covariance_term_sees_the_whole_batch():
@@ -144,25 +164,25 @@ def test_gradients_of_many_leaves_are_added_up_over_devices():
     assert np.allclose(*halves, rtol=0.02)
 
 
-def test_company_changes_nothing(alone):
+def test_company_changes_nothing(plain):
     """Chain i is the same chain in company, alone, and on other devices."""
-    one = run(chains=1)
-    same(one.trace["energy"][:, :5], alone[0].trace["energy"][:1, :5], 2e-4)
+    one = run(chains=1, sampler=PLAIN)
+    same(one.trace["energy"][:, :5], plain.trace["energy"][:1, :5], 2e-4)
 
 
 def test_a_store_goes_on_with_other_devices(tmp_path):
     mesh = jax.make_mesh((4, 2), ("chains", "batch"))
-    run(100, mesh=mesh, store=tmp_path / "run")
+    run(100, mesh=mesh, store=tmp_path / "run", sampler=PLAIN)
     with pytest.warns(tacthmc.run.OtherVersionWarning, match="mesh .* → None"):
         longer = tacthmc.resume(tmp_path / "run", num_steps=200)
-    alike(longer, run(200), 10)
+    alike(longer, run(200, sampler=PLAIN), 10)
     again = tacthmc.resume(tmp_path / "run", num_steps=300, mesh=mesh)
     assert np.array_equal(again.trace["energy"][:, :20], longer.trace["energy"])
 
 
-def test_a_loader_on_a_mesh():
+def test_a_loader_on_a_mesh(plain_replaced):
     mesh = jax.make_mesh((2, 2), ("chains", "batch"), devices=jax.devices()[:4])
-    alike(run(potential=loaded(), mesh=mesh), run(potential=resident("replacement")))
+    alike(run(potential=loaded(), mesh=mesh, sampler=PLAIN), plain_replaced)
 
 
 def test_refused():
@@ -174,12 +194,13 @@ def test_refused():
         run(mesh=jax.make_mesh((3,), ("batch",), devices=jax.devices()[:3]))
 
 
-def test_two_processes_over_loopback(tmp_path, alone):
+def test_two_processes_over_loopback(tmp_path, plain_replaced):
     """Both hold chains and parts of batches, each writes its part; the draws are the same."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     env = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    env["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     pair = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.two_processes", str(number), str(port), str(tmp_path)],
@@ -199,9 +220,8 @@ def test_two_processes_over_loopback(tmp_path, alone):
     # Chains over processes: two each. Batches over processes: all chains, one column each.
     assert [h[0][0] for h in held] == ["[(0, 1), (1, 2)]", "[(2, 3), (3, 4)]"]
     assert [h[1][1] for h in held] == ["[0]", "[1]"]
-    whole = run(400)
-    for name in ("chains", "batch"):
-        stored = tacthmc.load(tmp_path / name)
+    for name, (_, sampler) in IN_TWO_PROCESSES.items():
+        stored, whole = tacthmc.load(tmp_path / name), run(400, sampler=sampler)
         assert stored.num_steps == 400
         alike(stored, whole, 10)
         assert np.array_equal(stored.counts, [len(d) for d in stored.all_draws])
@@ -209,4 +229,4 @@ def test_two_processes_over_loopback(tmp_path, alone):
         same(first, whole.all_draws[3][:2], 1e-3)
     energies = [np.load(tmp_path / f"loaded{n}.npy") for n in range(2)]
     assert np.array_equal(*energies)
-    same(energies[0][:, :5], alone[1].trace["energy"][:, :5], 2e-4)
+    same(energies[0][:, :5], plain_replaced.trace["energy"][:, :5], 2e-4)

@@ -12,6 +12,8 @@ from tacthmc.run import _gradient_cost as cost
 from tacthmc.run import _program as program
 from tacthmc.run._gradient_cost import MIN_HEAVY_PRODUCTS, GradientCost, cost_of, gradient_cost
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 SHAPES = {"mlp": (28, 28), "cnn": (32, 32, 3), "lstm": (28, 28)}
 
 
@@ -75,17 +77,19 @@ def test_how_cores_take_a_network(name, in_turn_on_one_device, in_turn_on_a_mesh
 
 
 @pytest.mark.parametrize(
-    ("batches", "axis"),
+    ("make", "batches", "axis"),
     [
-        ("replacement", None),
-        ("epochs", "chains"),
-        ("replacement", "batch"),
-        pytest.param("epochs", None, marks=pytest.mark.slow),
-        pytest.param("replacement", "chains", marks=pytest.mark.slow),
-        pytest.param("epochs", "batch", marks=pytest.mark.slow),
+        (tacthmc.tact, "replacement", None),
+        (tacthmc.sgnht, "epochs", "chains"),
+        (tacthmc.sgnht, "replacement", "batch"),
+        pytest.param(tacthmc.tact, "epochs", None, marks=pytest.mark.slow),
+        pytest.param(tacthmc.tact, "epochs", "chains", marks=pytest.mark.slow),
+        pytest.param(tacthmc.tact, "replacement", "chains", marks=pytest.mark.slow),
+        pytest.param(tacthmc.tact, "epochs", "batch", marks=pytest.mark.slow),
+        pytest.param(tacthmc.tact, "replacement", "batch", marks=pytest.mark.slow),
     ],
 )
-def test_chains_that_take_turns_are_those_side_by_side(monkeypatch, batches, axis):
+def test_chains_that_take_turns_are_those_side_by_side(monkeypatch, make, batches, axis):
     """On a CPU chains of large models take turns."""
     model = networks.mlp(inputs=6, hidden=5, classes=3)
     rng = np.random.default_rng(0)
@@ -111,8 +115,7 @@ def test_chains_that_take_turns_are_those_side_by_side(monkeypatch, batches, axi
     def trace():
         jax.clear_caches()
         key, keep = jax.random.key(0), tacthmc.Keep(every=5)
-        sampler = tacthmc.tact(1e-3)
-        return tacthmc.sample(key, sampler, potential, init, 20, 4, keep=keep, mesh=mesh).trace
+        return tacthmc.sample(key, make(1e-3), potential, init, 20, 4, keep=keep, mesh=mesh).trace
 
     together = trace()
     monkeypatch.setattr(program, "MIN_LARGE_PARAMETERS", 1)

@@ -16,6 +16,8 @@ import tacthmc
 from tacthmc.run import _driver as driver
 from tacthmc.run import _monitor as monitor
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 TARGET = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
 SAMPLER = tacthmc.sgnht(0.05)
 KEEP = tacthmc.Keep(after=0)

@@ -8,6 +8,8 @@ import pytest
 import tacthmc
 from tacthmc.run import drive
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 KEY = jax.random.key(0)
 TARGET = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
 KEEP = tacthmc.Keep(every=10)

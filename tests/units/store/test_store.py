@@ -19,6 +19,8 @@ from tacthmc.store._lock import Lock
 from tests import stored_run
 from tests.stored_run import assert_identical, contents
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):

@@ -13,6 +13,8 @@ from tacthmc.samplers import Untuned
 from tacthmc.targets import three_gaussians
 from tests.budget import assert_mean
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 class InUnits(eqx.Module):
     """A function of θ as one of s·θ; s is an array, so that all units share a program."""
@@ -150,17 +152,21 @@ def test_nothing_adapts_but_the_bias(stored):
     assert sampler.tempering.bias.frozen().table is None
 
 
-class Precision(eqx.Module):
-    """The energy ½Σaᵢxᵢ²; a is an array, so that all of them share a program."""
+class Even(eqx.Module):
+    """The energy Σ(½aᵢxᵢ² + bxᵢ⁴); a and b are arrays, so that all of them share a program."""
 
-    diagonal: jax.Array
+    precision: jax.Array
+    quartic: jax.Array
 
     def __call__(self, position):
-        return 0.5 * jnp.sum(position**2 * self.diagonal)
+        return jnp.sum(0.5 * self.precision * position**2 + self.quartic * position**4)
 
 
-GAUSSIAN = tacthmc.potential(Precision(jnp.array([1.0, 4.0])))
-STEEP = tacthmc.potential(Precision(jnp.array([1.0, 400.0])))
+def even(*precision, quartic=0.0):
+    return tacthmc.potential(Even(jnp.array(precision), jnp.array(quartic)))
+
+
+GAUSSIAN, STEEP = even(1.0, 4.0), even(1.0, 400.0)
 
 
 def small(sampler, seed=0, potential=GAUSSIAN, progress=False):
@@ -200,7 +206,7 @@ def test_a_given_center_stays():
 def test_draws_are_kept_as_often_as_was_chosen_unless_said(stored):
     _, run = stored
     assert run.keep.every == run.tuning["keep_every"]
-    assert tacthmc.Keep(every=7).completed(run.sampler).every == 7
+    assert tacthmc.Keep(every=7).with_defaults(run.sampler).every == 7
 
 
 def test_starts_are_cold():
@@ -231,12 +237,12 @@ def test_the_same_key_chooses_the_same_and_says_why_if_asked(capsys):
 
 def test_where_there_is_no_bottom():
     with pytest.raises(tacthmc.TuningError, match="diverged"):
-        small(tacthmc.tact(), potential=tacthmc.potential(lambda x: -jnp.sum(x**4)))
+        small(tacthmc.tact(), potential=even(0.0, 0.0, quartic=-1.0))
 
 
 def test_where_there_is_no_curvature():
     with pytest.raises(tacthmc.TuningError, match=r"curvature at init is 0\.0"):
-        small(tacthmc.tact(), potential=tacthmc.potential(lambda x: jnp.sum(0 * x)))
+        small(tacthmc.tact(), potential=even(0.0, 0.0))
 
 
 def test_a_given_step_that_is_too_large():

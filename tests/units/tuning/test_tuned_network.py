@@ -67,7 +67,7 @@ def test_a_networks_noisy_directions_are_no_hotter_than_others(network):
         chosen = tacthmc.sgnht(
             sampler.step_size, noise=sampler.injected, coordinates=Coordinates(linear)
         )
-        run = tacthmc.sample(jax.random.key(3), chosen, posterior, start, 20_000, 4, progress=False)
+        run = tacthmc.sample(jax.random.key(3), chosen, posterior, start, 5_000, 4, progress=False)
         slopes, away = flat(slopes_of(run.draws)), flat(run.draws)
         away -= away.mean(axis=1, keepdims=True)
         along = np.mean((away @ noisiest.T) * (slopes @ noisiest.T))
