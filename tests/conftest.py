@@ -39,7 +39,7 @@ def pytest_configure(config):
 
 @pytest.fixture(autouse=True, scope="module")
 def _forget():
-    """Let a file's compiled programs go: a process can map only so many, and hold so much."""
+    """Drop the compiled programs of a file: a process can map only a limited number of them."""
     yield
     jax.clear_caches()
     gc.collect()

@@ -2,7 +2,7 @@
 
 KILL says where: ``flush:2`` in the second writing of rows, with the rows on their way;
 ``publish:2`` after the rows, before readers see them; ``checkpoint:2`` with the second checkpoint
-on its way; ``steps:N`` when it has gone so far. Without one the run goes to its end.
+on its way; ``steps:N`` after step N. Without one the run goes to its end.
 """
 
 import os
@@ -20,7 +20,7 @@ from tests import stored_run
 
 
 def start_and_wait(path, kill="", cache=None, seconds=None):
-    """Run the process; it ends by itself, or is killed after so many seconds: code and errors."""
+    """Run the process to its end, or kill it after ``seconds``; returns its code and errors."""
     env = dict(os.environ)
     if cache is not None:
         env["JAX_COMPILATION_CACHE_DIR"] = str(cache)

@@ -48,7 +48,7 @@ def main():
 
 
 def _together(here, mesh, folder):
-    """What one process wants or suffers, both do."""
+    """A stop or an error in one process is one in both."""
     enough = [lambda s: NUMBER == 1 and s.step >= 100]
     stopped = here.run(10**6, mesh=mesh, callbacks=enough, sampler=here.PLAIN)
     assert stopped.interrupted
@@ -57,11 +57,11 @@ def _together(here, mesh, folder):
         if NUMBER == 1:
             raise ArithmeticError("only here")
 
-    wanted = ArithmeticError if NUMBER == 1 else OtherProcessError
-    with pytest.raises(wanted):
+    expected = ArithmeticError if NUMBER == 1 else OtherProcessError
+    with pytest.raises(expected):
         here.run(10**6, mesh=mesh, callbacks=[fail], sampler=here.PLAIN)
-    wanted = tacthmc.StoreError if NUMBER == 0 else OtherProcessError
-    with pytest.raises(wanted):
+    expected = tacthmc.StoreError if NUMBER == 0 else OtherProcessError
+    with pytest.raises(expected):
         here.run(mesh=mesh, store=folder / "chains")
     with pytest.raises(ValueError, match="give a mesh of all their devices"):
         here.run()

@@ -84,9 +84,12 @@ def mass_of(kind, size):
 
 
 def bias_for(target, kind):
-    # Plain metadynamics has to fill a depth of 8.8 T here within the warm-up.
-    deep = target == "mixture8" and kind == "metadynamics"
-    return Metadynamics(height=0.02) if deep else BIASES[kind]
+    # Metadynamics has to fill a depth of 8.8 T here within the first tenth of the run.
+    deep = {
+        "metadynamics": Metadynamics(height=0.02),
+        "well-tempered": well_tempered(10.0, height=0.1),
+    }
+    return deep.get(kind, BIASES[kind]) if target == "mixture8" else BIASES[kind]
 
 
 def check(target, thermostat, bias, mass, record):

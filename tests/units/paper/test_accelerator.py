@@ -35,7 +35,7 @@ def test_which_devices_have_them(kind, monkeypatch):
     assert has_room_for_weights() == room
 
 
-def test_somebody_who_computes_elsewhere(monkeypatch):
+def test_a_user_who_computes_elsewhere(monkeypatch):
     here = jax.devices("cpu")[0]
     monkeypatch.setattr(jax, "devices", lambda *_: [device()])
     with jax.default_device(here):

@@ -80,8 +80,8 @@ def test_it_loads_without_complaint_or_network(page, report):
 
 
 def test_every_plot_renders(page, tempered):
-    wanted = {plot.key for plot in all_plots(Shown("", tempered))}
-    assert wanted == {
+    expected = {plot.key for plot in all_plots(Shown("", tempered))}
+    assert expected == {
         "xi",
         "temperature",
         "marginals",
@@ -101,7 +101,7 @@ def test_every_plot_renders(page, tempered):
             wide: e.querySelector("svg.main-svg").getBoundingClientRect().width,
         }]))"""
     )
-    assert set(drawn) == wanted
+    assert set(drawn) == expected
     for key, plot in drawn.items():
         assert plot["marks"] >= plot["traces"] > 0, key
         assert plot["wide"] > 500, key

@@ -74,7 +74,7 @@ def test_thermostats_of_xi_are_never_a_reason_to_discard_draws():
     assert abs(np.asarray(run.draws).std() - 1) < 0.1
 
 
-def test_metadynamics_that_heats_xi_is_told_what_to_do():
+def test_metadynamics_that_heats_xi_comes_with_advice():
     sampler = tacthmc.tact(0.01, tempering=ContinuousTempering(bias=Metadynamics(height=0.02)))
     run = four_chains(sampler, 100_000, THREE, jnp.array([0.0]))
     advice = [f.suggestion for f in verdict(Shown("", run))]

@@ -49,6 +49,8 @@ def test_step_size_must_be_positive(make, size):
     [
         (lambda: tacthmc.tact(0.01, noise=-0.1), "noise must be"),
         (lambda: tacthmc.tact(0.01, mass=-1.0), "mass must be"),
+        (lambda: tacthmc.Keep(every=0), "Keep.every must be"),
+        (lambda: tacthmc.Keep(after=-1), "Keep.after must be"),
         (lambda: ContinuousTempering(keep_within=1.5), "keep_within must be"),
         (lambda: ContinuousTempering(step_size=0.0), "tempering.step_size must be"),
         (lambda: ContinuousTempering(noise=-0.1), "tempering.noise must be"),

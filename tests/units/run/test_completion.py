@@ -14,7 +14,7 @@ def _work(x, turns):
     return jax.lax.fori_loop(0, turns, lambda _, x: x @ x / jnp.max(x), x)
 
 
-def test_whoever_waits_learns_when_it_was_there():
+def test_a_host_that_waits_learns_when_it_was_computed():
     x = jnp.eye(300)
     _work(x, jnp.asarray(1)).block_until_ready()
     launched = time.perf_counter()
@@ -33,7 +33,7 @@ def test_a_host_that_looks_late_learns_the_same():
     assert ready.wait() == ready.wait()
 
 
-def test_an_error_is_left_to_whoever_reads():
+def test_an_error_is_left_to_the_reader_of_the_array():
     array = jnp.ones(3)
     array.delete()
     assert Completion(array).wait() <= time.perf_counter()

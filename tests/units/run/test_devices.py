@@ -105,8 +105,8 @@ def test_a_batch_is_spread_out(plain_replaced):
     potential = tacthmc.posterior(log_prior, watched, DATA, 8, batched=True)
     mesh = jax.make_mesh((4, 2), ("chains", "batch"))
     spread = run(num_steps=50, potential=potential, mesh=mesh, sampler=PLAIN)
-    wanted = jax.sharding.PartitionSpec("chains", "batch")
-    assert wanted in [getattr(sharding, "spec", None) for sharding in seen]
+    expected = jax.sharding.PartitionSpec("chains", "batch")
+    assert expected in [getattr(sharding, "spec", None) for sharding in seen]
     alike(spread, plain_replaced)
 
 

@@ -238,7 +238,7 @@ def test_a_folder_with_other_things_in_it(tmp_path):
 
 
 def test_folders_of_the_same_names_are_not_taken_for_a_run(tmp_path, copy):
-    """Neither somebody's own checkpoints nor a run without its config are taken away."""
+    """Neither other checkpoints nor a run without its config are taken away."""
     (tmp_path / "mine" / "checkpoints").mkdir(parents=True)
     (copy / "config.json").unlink()
     for folder in (tmp_path / "mine", copy):
@@ -315,6 +315,19 @@ def test_functions_that_cannot_be_pickled(tmp_path):
         more(tacthmc.tact(0.1))
     assert more(sampler).num_draws == 19
     assert more(sampler).sampler is not None
+
+
+def test_a_folder_without_the_program(tmp_path):
+    """It has draws and checkpoints; the program is given again to go on."""
+    path = tmp_path / "run"
+    stored_run.begin(tacthmc.Store(path, with_program=False), num_steps=800)
+    assert not (path / "program.pkl").exists()
+    assert "data" not in {f.name for f in (path / "draws.zarr" / "observed_data").glob("*")}
+    with pytest.raises(tacthmc.StoreError, match="pass the sampler= and potential="):
+        tacthmc.resume(path, num_steps=1_600)
+    given = {"sampler": stored_run.SAMPLER, "potential": stored_run.POTENTIAL}
+    longer = tacthmc.resume(path, num_steps=1_600, **given)
+    assert np.array_equal(longer.trace["energy"], stored_run.begin(num_steps=1_600).trace["energy"])
 
 
 def test_double_precision_comes_back_as_it_was(tmp_path):

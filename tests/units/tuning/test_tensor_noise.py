@@ -14,7 +14,6 @@ from tacthmc.tuning._low_rank_map import low_rank_map
 from tacthmc.tuning._spectrum import spectrum
 from tests.budget import assert_mean, assert_off_by
 
-
 SHAPE = {"few": jnp.zeros(20), "many": jnp.zeros(280)}
 GAUSSIAN = tacthmc.potential(lambda x: 0.5 * sum(jnp.sum(leaf**2) for leaf in x.values()))
 UNEQUAL = tacthmc.noisy(GAUSSIAN, force={"few": 8.0, "many": 0.5})
