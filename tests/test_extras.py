@@ -55,5 +55,7 @@ def test_sampling_needs_no_extra_and_what_is_missing_is_named(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     messages = done.stdout.splitlines()
-    for extra, message in zip(("store", "report", "report", "report", "cli"), messages, strict=True):
+    for extra, message in zip(
+        ("store", "report", "report", "report", "cli"), messages, strict=True
+    ):
         assert f"pip install 'tacthmc[{extra}]'" in message

@@ -22,7 +22,7 @@ def correlated():
 
 
 def sample(samplers, target, num_steps, every, chains=16):
-    """Draws of so many chains for each sampler."""
+    """The draws of each sampler, which has chains of its own."""
     each, keep = chains_of_each(samplers, chains), Keep(every=every)
     run = tacthmc.sample(jax.random.key(0), each, target, jnp.zeros(2), num_steps, keep=keep)
     return np.split(np.asarray(run.draws, float), len(samplers))

@@ -19,7 +19,7 @@ class Halting(Splitting):
 
 
 def test_an_integrator_of_ones_own_moves_a_large_position():
-    """Of so many numbers, random ones are drawn a step at a time."""
+    """For a position this large, random numbers are drawn one step at a time."""
     sampler, target = tacthmc.sgnht(0.01, integrator=Halting()), tacthmc.potential(jnp.sum)
     run = tacthmc.sample(
         jax.random.key(0), sampler, target, jnp.zeros(20_000), 100, keep=tacthmc.Keep(after=0)

@@ -10,7 +10,7 @@ from tacthmc.dynamics import ContinuousTempering, NoThermostat, Refresh, StepRat
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
-def test_they_are_due_after_every_so_many_steps(everywhere):
+def test_they_are_due_at_every_third_step(everywhere):
     refresh = Refresh(every=3, everywhere=everywhere)
     steps = jnp.arange(1, 8)
     for unit in (True, False):

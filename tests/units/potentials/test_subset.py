@@ -42,7 +42,7 @@ def test_an_equinox_model_with_other_leaves():
 
 
 class Repeated(eqx.Module):
-    """Adds its weight so many times."""
+    """Adds its weight again and again."""
 
     weight: jax.Array
     times: int

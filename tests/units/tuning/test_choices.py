@@ -110,6 +110,15 @@ def test_chains_that_did_not_cool_are_not_said_to_have_come_back(returned):
     assert (hottest == 3.0) == (returned == 1.0)
 
 
+def test_chains_that_move_unheated_cannot_tell_what_heat_does():
+    burst = Burst((), np.zeros((2, 2, 300)), np.zeros((2, 2)), 1, True)
+    levels, cooled = [Level(1.0, burst), Level(3.0, burst)], [Cooled(burst, 0.9, 1.0)]
+    ladder = Ladder(levels, cooled, given=False, potential=None, moves_unheated=True)
+    hottest, why = ladder.hottest
+    assert (hottest, ladder.should_rest) == (1.5, True)
+    assert "cannot tell whether heat helps" in why
+
+
 def test_widening_is_calm_in_one_gaussian():
     seen = xi.EnergyProfile(HOT, 10 * HOT, np.full(3, 0.1))
     assert seen.length(True) < 0.01 * seen.length(False)

@@ -1,4 +1,4 @@
-"""A network's posterior, sampled without a number."""
+"""High dimension without a number: a Gaussian with noise in few directions, and a network."""
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +8,36 @@ import pytest
 import tacthmc
 from tacthmc.dynamics import Coordinates, LowRank
 from tacthmc.paper.networks import categorical, gaussian_prior, mlp
+
+
+def assert_idle_in_a_low_rank_map(sampler, num_steps):
+    """What is chosen in many dimensions, where heat is not known to help."""
+    reasons = {choice.name: choice.reason for choice in sampler.tuning.choices}
+    assert isinstance(sampler.coordinates.linear.scale, LowRank)
+    assert "directions shortened" in reasons["linear"]
+    assert "numbers" in reasons["keep_every"]
+    assert "one standard deviation of the energy" in reasons["coupling"]
+    coupling = sampler.tempering.coupling
+    assert float(coupling.plateau / coupling.wall) == pytest.approx(0.95)
+    # Bursts stay as short as they were asked to be, or ten times that.
+    assert sampler.tuning.gradients < 4 * num_steps * 1_000
+
+
+def test_many_dimensions_are_tuned():
+    sds = np.where(np.arange(300) < 3, 6.0, 0.3).astype(np.float32)
+    target = tacthmc.noisy(tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), force=jnp.asarray(sds))
+    sampler = tacthmc.tune(
+        jax.random.key(0),
+        tacthmc.tact(),
+        target,
+        jnp.zeros(300),
+        num_chains=4,
+        num_steps=100,
+        progress=False,
+    )
+    assert_idle_in_a_low_rank_map(sampler, 100)
+    directions = np.asarray(sampler.coordinates.linear.scale.directions, float)
+    assert np.allclose(np.sum(directions[:, :3] ** 2, axis=0), 1.0, atol=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +63,15 @@ def network():
     return posterior, sampler
 
 
+@pytest.mark.slow
 def test_a_network_is_tuned(network):
     _, sampler = network
+    assert_idle_in_a_low_rank_map(sampler, 200)
     reasons = {choice.name: choice.reason for choice in sampler.tuning.choices}
-    assert isinstance(sampler.coordinates.linear.scale, LowRank)
-    assert "directions shortened" in reasons["linear"]
-    assert "numbers" in reasons["keep_every"]
     assert "cannot tell" in reasons["coupling"]
-    assert "one standard deviation of the energy" in reasons["coupling"]
-    coupling = sampler.tempering.coupling
-    assert float(coupling.plateau / coupling.wall) == pytest.approx(0.95)
-    # Bursts stay as short as they were asked to be, or ten times that.
-    assert sampler.tuning.gradients < 4 * 200 * 1_000
 
 
+@pytest.mark.slow
 def test_a_networks_noisy_directions_are_no_hotter_than_others(network):
     """⟨(q·(θ − θ̄))·(q·∇U)⟩ along a direction q is its temperature, by the gradient of all data.
 
@@ -67,7 +92,7 @@ def test_a_networks_noisy_directions_are_no_hotter_than_others(network):
         chosen = tacthmc.sgnht(
             sampler.step_size, noise=sampler.injected, coordinates=Coordinates(linear)
         )
-        run = tacthmc.sample(jax.random.key(3), chosen, posterior, start, 5_000, 4, progress=False)
+        run = tacthmc.sample(jax.random.key(3), chosen, posterior, start, 20_000, 4, progress=False)
         slopes, away = flat(slopes_of(run.draws)), flat(run.draws)
         away -= away.mean(axis=1, keepdims=True)
         along = np.mean((away @ noisiest.T) * (slopes @ noisiest.T))
