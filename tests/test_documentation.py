@@ -1,4 +1,4 @@
-"""Every example in docstrings, README and docs runs, and their numbers are those of records."""
+"""Every example in docstrings, README and docs runs; every public part has one."""
 
 import doctest
 import importlib
@@ -11,7 +11,6 @@ import jax
 import pytest
 
 import tacthmc
-from benchmarks.pages import PAGES, expected
 
 ROOT = Path(__file__).parent.parent
 MODULES = ["tacthmc"] + [info.name for info in pkgutil.walk_packages(tacthmc.__path__, "tacthmc.")]
@@ -30,7 +29,12 @@ def blocks_of(page):
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
 
 
-WITH_CODE = [page for page in PAGES if not page.startswith("research/") and blocks_of(page)]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))),
+]
+WITH_CODE = [page for page in PAGES if blocks_of(page)]
 
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -70,12 +74,6 @@ def test_code_in_pages(page, capsys, tmp_path, monkeypatch):
 
 def test_pages_with_code_are_found():
     assert {"README.md", "docs/quickstart.md", "docs/runs.md"} <= set(WITH_CODE)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_tables_and_numbers_in_pages_are_those_of_the_records(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert expected(text) == text
 
 
 def public(room, kind):
