@@ -5,7 +5,9 @@ recorded at run time, while JAX traces them, so that every function that builds 
 """
 
 import ast
+import importlib
 import inspect
+import pkgutil
 import re
 import sys
 from collections import defaultdict
@@ -89,6 +91,9 @@ def shadowed() -> Row:
     """Modules that cannot be reached, because their package has another object of that name."""
     import tacthmc
 
+    # All of them, because a package has no attribute for a module that nobody has imported.
+    for module in pkgutil.walk_packages(tacthmc.__path__, "tacthmc."):
+        importlib.import_module(module.name)
     found = []
     for path in FILES:
         parts = list(path.relative_to(ROOT).with_suffix("").parts)

@@ -28,7 +28,7 @@ from tacthmc.paper import networks as models
 from tacthmc.paper.data.corruption import Kind
 from tacthmc.paper.networks.model import Model
 from tacthmc.paper.tasks import TASKS
-from tacthmc.paper.tasks.task import DECAY, RATE
+from tacthmc.paper.tasks.ready import DECAY, RATE
 from tacthmc.samplers import adam
 
 MAX_HELD_OUT = 5_000

@@ -59,7 +59,7 @@ def test_the_lstm_takes_its_kernel_where_it_can(compute, dtype, taken, monkeypat
 
     monkeypatch.setattr(lstm_pallas, "last_state", last_state)
     # The package's ``lstm`` is the function.
-    module = sys.modules["tacthmc.paper.networks.lstm"]
+    module = sys.modules["tacthmc.paper.networks.recurrent"]
     monkeypatch.setattr(module, "has_room_for_weights", lambda: True)
     model = lstm(compute=compute)
     params = jax.tree.map(lambda leaf: leaf.astype(dtype), model.init(jax.random.key(0)))

@@ -101,7 +101,7 @@ def verify(names: Names = None, folder: Folder = None) -> None:
     from tacthmc.paper.data.catalog import ENTRIES
     from tacthmc.paper.data.errors import DataError
     from tacthmc.paper.data.folder import archive_path, data_folder, npz_path
-    from tacthmc.paper.data.load import load
+    from tacthmc.paper.data.loading import load
 
     place = data_folder(folder)
 

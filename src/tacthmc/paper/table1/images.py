@@ -7,7 +7,7 @@ import numpy as np
 
 from tacthmc.paper.data.errors import DataError
 from tacthmc.paper.data.image_set import ImageSet
-from tacthmc.paper.data.load import load
+from tacthmc.paper.data.loading import load
 from tacthmc.paper.data.validation import validation_split
 from tacthmc.paper.tasks import TASKS
 

@@ -17,7 +17,7 @@ from tacthmc.paper.table1.group_run import GroupRun
 from tacthmc.paper.table1.paper import accuracy as paper_accuracy
 from tacthmc.paper.table1.program import GroupProgram
 from tacthmc.paper.tasks import TASKS
-from tacthmc.paper.tasks.task import DECAY
+from tacthmc.paper.tasks.ready import DECAY
 from tacthmc.predict import Prediction, per_draw, pooled
 from tacthmc.run import Keep
 
