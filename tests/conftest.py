@@ -7,6 +7,8 @@ import platform
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# NumPy reads this when it is imported: in the workers of pytest-xdist, which begin after this line.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Each worker computes on its own core; small programs gain nothing from more threads. Eight
 # devices are simulated, of which all but the tests of meshes use one.
 os.environ.setdefault(
