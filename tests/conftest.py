@@ -6,15 +6,12 @@ import os
 import platform
 from pathlib import Path
 
+from tests.xla_flags import XLA_FLAGS
+
 os.environ.setdefault("MPLBACKEND", "Agg")
 # NumPy reads this when it is imported: in the workers of pytest-xdist, which begin after this line.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Each worker computes on its own core; small programs gain nothing from more threads. Eight
-# devices are simulated, of which all but the tests of meshes use one.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count=8",
-)
+os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
 
 import jax
 import pytest
@@ -24,6 +21,8 @@ from tests.durations import Durations
 
 # Programs of the tests are small loops.
 tacthmc.configure_cpu()
+# Tracing makes many objects that stay. The collector would look through them again and again.
+gc.set_threshold(100_000, 20, 100)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -37,6 +36,11 @@ def pytest_configure(config):
     target = config.getoption("--durations-record")
     if target and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations(target, "make durations"))
+
+
+def pytest_collection_finish():
+    """Spare the collector everything that was imported."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
-from tacthmc.compiler._random import step_keys
+from tacthmc.compiler._random import jump_key, step_keys
 from tests.table import FROM_THE_START, energy, noisy, same, start
 
 KEY = jax.random.key(0)
@@ -108,10 +108,22 @@ def check_run(make, keep=FROM_THE_START):
             noise_key, data_key = step_keys(step_key, k)
             selection = potential.batches.select((), data_key, state.position)[1]
             state, info = step(noise_key, state, potential.batches.fetch(selection))
+        state, info = jumped(sampler, state, info, step_key, keep)
         # Ten steps only, before rounding has grown.
         assert np.isclose(whole.trace["energy"][chain, 0], info.energy, rtol=1e-3)
         if info.xi is not None:
             assert np.isclose(whole.trace["xi"][chain, 0], info.xi, rtol=1e-3, atol=1e-4)
+
+
+def jumped(sampler, state, info, key, keep):
+    """The chain at the end of its first interval, after the jump that is due, if any."""
+    jumps = getattr(sampler, "jumps", None)
+    if jumps is None or jumps.every > keep.every:
+        return state, info
+    moved, jump = sampler.jump(jump_key(key, state.step), state, noisy())
+    if not (jump.accepted and info.at_unit_temperature):
+        return state, info
+    return moved, info._replace(energy=jump.energy)
 
 
 class EveryThird(tacthmc.run.Observer):

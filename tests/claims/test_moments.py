@@ -186,16 +186,26 @@ def test_the_bath_temperature_leaves_the_posterior_alone(bath, tempered):
         assert abs(run.plateau_share.mean() - 0.2) < 0.02
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("bias", ["literal", "none"])
-def test_a_weak_bias_starves_in_8_dimensions(bias):
+def xi_in_8_dimensions(bias, num_steps):
     truth = TARGETS["mixture8"]()
     sampler = tacthmc.tact(STEP_SIZE, tempering=ContinuousTempering(bias=BIASES[bias]))
     potential = tacthmc.noisy(tacthmc.potential(truth), force=1.0, energy=0.5)
-    run = tacthmc.sample(
-        jax.random.key(0), sampler, potential, truth.means[0], 40_000, 16, keep=KEEP
-    )
-    assert run.plateau_share.mean() < 0.05
+    key, start = jax.random.key(0), truth.means[0]
+    return tacthmc.sample(key, sampler, potential, start, num_steps, 16, keep=KEEP)
+
+
+def test_in_8_dimensions_xi_comes_home_with_a_bias_and_not_without_one():
+    fed, starved = (xi_in_8_dimensions(bias, 20_000) for bias in ("abf", "none"))
+    assert fed.plateau_share.min() > 0.15
+    assert starved.plateau_share.mean() < 0.05
+    assert fed.round_trips.min() > 20
+    assert starved.round_trips.max() < 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bias", ["literal", "none"])
+def test_a_weak_bias_starves_in_8_dimensions(bias):
+    assert xi_in_8_dimensions(bias, 40_000).plateau_share.mean() < 0.05
 
 
 FULL = [

@@ -24,6 +24,8 @@ from tests.table import (
     start,
 )
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 @pytest.mark.parametrize(
     "name",
@@ -42,6 +44,8 @@ def slow(*values):
     ("name", "make", "batches"),
     [
         ("tact", minibatched, "replacement"),
+        slow("tact-jumps", minibatched, "replacement"),
+        slow("sgnht-jumps", minibatched, "epochs"),
         slow("psgld", mislabeled, "epochs"),
         slow("restarted", minibatched, "replacement"),
         slow("sgnht", minibatched, "epochs"),

@@ -8,6 +8,8 @@ import pytest
 from tests import properties
 from tests.table import SAMPLERS, every_sampler
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 @pytest.mark.parametrize("name", every_sampler("tact", "sgnht", "adam"))
 def test_step(name):

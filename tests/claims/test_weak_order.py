@@ -3,7 +3,13 @@
 c is a friction per step, so that it has to shrink with Δt (c ∝ √η, γ fixed) for the
 discretization to have a limit. On this target the position's variance is asked for, and the
 kinetic temperature where the position's error happens to vanish to first order (SGHMC-Euler).
+
+TACT's regression takes long and is in ``make test-slow``. ``make test`` has the error of one step
+of TACT instead, which depends on no chance: it is of one order more.
 """
+
+import itertools
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +17,8 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.dynamics import ContinuousTempering, Euler, ScalarThermostat, Splitting
+from tacthmc.dynamics import ContinuousTempering, Euler, NoBias, ScalarThermostat, Splitting
+from tacthmc.dynamics._langevin import StepNoise
 from tests.budget import QUANTILE
 
 
@@ -121,3 +128,70 @@ def test_weak_order(case):
     assert abs(slope - order) < 0.3 + QUANTILE * noise, (slope, noise, away, standard)
     # With this the orders 1 and 2 cannot be taken for each other.
     assert noise < 0.1, (slope, noise, away, standard)
+
+
+# Expectations over the kicks of θ and ξ, exact for polynomials of degree 9 in each.
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+STEPS = [0.01, 0.02]
+
+
+def on_its_way(sampler, size):
+    """A state between plateau and wall whose variables are all of order one in units of Δt.
+
+    The mean friction is c, as it is after many steps.
+    """
+    state = sampler.init(jax.random.key(0), jnp.array([0.5]))
+    xi = replace(state.tempering, xi=jnp.asarray(0.9), momentum=0.6 * size, thermostat=1.3 * size)
+    return replace(
+        state,
+        momentum=0.7 * size * jnp.ones(1),
+        thermostat=0.8 * size,
+        tempering=xi,
+        mean_friction=size,
+        step=jnp.asarray(10**6),
+    )
+
+
+def first_and_second_moments(state, size):
+    xi = state.tempering
+    theta = [state.position[0], state.momentum[0] / size, state.thermostat / size]
+    each = jnp.stack([*theta, xi.xi, xi.momentum / size, xi.thermostat / size])
+    return jnp.concatenate([each, jnp.outer(each, each)[jnp.triu_indices(len(each))]])
+
+
+def expected(integrator, num_steps):
+    """Moments after so many steps of TACT, as a function of Δt."""
+    thermostat, potential = ScalarThermostat(gamma=1.0), tacthmc.potential(quartic)
+    tempering = ContinuousTempering(bias=NoBias(), thermostat=thermostat)
+    kicks = np.array(list(itertools.product(NODES, repeat=2 * num_steps)))
+    weights = np.array(list(itertools.product(WEIGHTS, repeat=2 * num_steps))).prod(axis=1)
+
+    def after(size, kicks):
+        sampler = tacthmc.tact(
+            size**2, noise=size, tempering=tempering, thermostat=thermostat, integrator=integrator
+        )
+        state = on_its_way(sampler, size)
+        for theta, xi in kicks.reshape(num_steps, 2):
+            noise = StepNoise(theta[None], jnp.stack([xi, jnp.zeros_like(xi)]), None)
+            state, _ = sampler.advance(noise, state, potential, ())
+        return first_and_second_moments(state, size)
+
+    each = jax.jit(jax.vmap(after, in_axes=(None, 0)))
+    return lambda size: weights @ np.asarray(each(jnp.asarray(size), jnp.asarray(kicks)))
+
+
+def order_of(gap):
+    small, large = (np.abs(gap(size)).max() for size in STEPS)
+    return np.log(large / small) / np.log(STEPS[1] / STEPS[0])
+
+
+def test_one_step_of_tact_is_right_to_one_order_more(x64):
+    """One step and two of half the length differ by O(Δt³) in the splitting, O(Δt²) in Euler."""
+    one, two = ({i: expected(i, n) for i in (Splitting(), Euler())} for n in (1, 2))
+    for integrator, order in ((Splitting(), 2), (Euler(), 1)):
+        gap = order_of(lambda size, i=integrator: one[i](size) - two[i](size / 2))
+        assert gap == pytest.approx(order + 1, abs=0.1)
+    # Both follow the same equations.
+    between = order_of(lambda size: one[Splitting()](size) - one[Euler()](size))
+    assert between == pytest.approx(2, abs=0.1)

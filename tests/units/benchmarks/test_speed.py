@@ -32,6 +32,8 @@ from benchmarks.speed.clock import Contestant, Lap, Ready, Skipped
 from benchmarks.speed.problems import SHAPES, Problem, problem
 from tacthmc.dynamics import PowerCoupling
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 SMALL = {
     "mixture": replace(
         mixture.QUICK, chains=2, seconds=1e-3, blackjax_steps=100, heats=1, repeats=2

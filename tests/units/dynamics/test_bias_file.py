@@ -18,6 +18,8 @@ from tacthmc.dynamics import (
     well_tempered,
 )
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 def seen(xi, slope, energy):
     return BiasInput(jnp.asarray(xi), jnp.asarray(slope), jnp.asarray(energy), jnp.asarray(0))

@@ -10,6 +10,8 @@ import pytest
 from tacthmc.paper.networks import lstm, lstm_pallas
 from tacthmc.paper.networks.accelerator import has_room_for_weights, has_tensor_cores
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 def device(platform="gpu", made_by="CUDA 12090", capability="9.0"):
     client = SimpleNamespace(platform_version=made_by)

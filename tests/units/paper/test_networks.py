@@ -14,6 +14,8 @@ from tacthmc.paper.networks.pooling import pool
 from tacthmc.paper.networks.products import product
 from tests.units.paper.quick import quick
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 BATCH, CHAINS = 3, 2
 
 

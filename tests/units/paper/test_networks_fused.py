@@ -15,6 +15,8 @@ from tacthmc.paper.networks.model import as_floats
 from tacthmc.paper.networks.pooling import pool
 from tests.units.paper.quick import quick
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 def composed(kernel, bias, x, compute="float32"):
     return pool(convolve(kernel, as_floats(x, kernel), "phases", compute), bias)

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from tacthmc.cli._app import app
 from tacthmc.paper.data.catalog import ENTRIES
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 IMAGES = Path(__file__).parent / "images"
 EPOCHS = 20
 

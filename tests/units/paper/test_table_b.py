@@ -31,6 +31,8 @@ from tacthmc.samplers import momentum_sgd
 from tests.fresh_process import fresh_process
 from tests.units.paper.made_images import SOME, call, records_of
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 HELD_OUT = validation_split(SOME)
 # Of the same size, so that one compiled program serves the search and the final runs.
 FINAL = dataclasses.replace(

@@ -9,6 +9,8 @@ import tacthmc
 from tacthmc.paper.data import ImageSet
 from tacthmc.paper.tasks import METHODS, TASKS, task
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 def some(name, count=256):
     rng = np.random.default_rng(0)

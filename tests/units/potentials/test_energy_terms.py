@@ -206,8 +206,6 @@ def test_samplers_without_tempering_see_the_whole_energy():
         ]
         assert np.array_equal(moved[0][0].position, moved[1][0].position)
         assert moved[0][1].energy == moved[1][1].energy
-    with pytest.raises(ValueError, match="replica exchange heats the whole energy"):
-        tacthmc.sample(KEY, tacthmc.replica_exchange(1e-3), split, jnp.ones(D), 50)
 
 
 def both(energy):

@@ -12,6 +12,8 @@ import tacthmc
 from tacthmc.potentials import label_noise
 from tests.budget import PER_CHECK
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 N, BATCH = 23, 5
 LABELS = jnp.arange(N, dtype=jnp.uint8)
 

@@ -11,6 +11,8 @@ from tacthmc.potentials import HostBatches
 from tacthmc.run import _plan as plan
 from tests.table import same
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 KEY = jax.random.key(5)
 DATA = {
     "x": np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32),

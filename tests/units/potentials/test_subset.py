@@ -9,6 +9,8 @@ import pytest
 import tacthmc
 from tacthmc.potentials import subset
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 KEY = jax.random.key(0)
 
 

@@ -17,6 +17,7 @@ import tacthmc
 from tacthmc.compiler._mesh import _in_vectors
 from tacthmc.potentials import CovarianceTerm, HostBatches, forces
 from tests.table import same
+from tests.xla_flags import quick_kernels
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -199,8 +200,7 @@ def test_two_processes_over_loopback(tmp_path, plain_replaced):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    env = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    env["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    env = {**os.environ, "XLA_FLAGS": quick_kernels(), "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     pair = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.two_processes", str(number), str(port), str(tmp_path)],

@@ -8,6 +8,8 @@ import pytest
 import tacthmc
 from tacthmc.run._interval import block_steps
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 @pytest.mark.parametrize(
     ("every", "size", "expected"),

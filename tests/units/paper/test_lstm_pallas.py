@@ -12,6 +12,8 @@ from tacthmc.paper.networks import lstm, lstm_unrolled
 from tacthmc.paper.networks.lstm_pallas import EXAMPLES, last_state
 from tests.units.paper.quick import quick
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 TOLERANCE = 2e-3
 """A sum in another order may round a factor to bfloat16's other neighbor, 2⁻⁸ away."""
 
