@@ -25,6 +25,7 @@ SPEED = {
     "step_ratio": Benchmark(
         "speed.step_ratio",
         "The time of a step in another checkout over that in this one.",
+        ("step_ratio.json",),
         options="--old CHECKOUT",
     ),
 }
@@ -61,6 +62,10 @@ MAINTAINED = {
         "maintained.no_numbers",
         "The error of tact() without any number set by hand, on posteriors with a known answer.",
         ("no_numbers.json", "no_numbers_references.json"),
+    ),
+    "modes": Benchmark(
+        "modes.command",
+        "tact() without numbers beside other samplers, on targets whose answers are known exactly.",
     ),
     "network_warmup": Benchmark(
         "maintained.network_warmup",
@@ -140,7 +145,7 @@ GROUPS = {
     "Pages and pictures made from the records": PAGES,
 }
 BENCHMARKS = SPEED | MAINTAINED | RESEARCH | PAGES
-OTHER_RECORDS = {"statistics.json": "make test-slow"}
+OTHER_RECORDS = {"statistics.json": "make test-slow", "durations.json": "make durations"}
 """Records that something else writes."""
 
 

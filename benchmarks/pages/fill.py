@@ -12,7 +12,13 @@ import numpy as np
 
 from benchmarks import catalog
 from benchmarks.catalog import MAINTAINED, RESEARCH, SPEED, index
-from benchmarks.pages import mobility_tables, no_numbers_tables, speed_tables, sweep_tables
+from benchmarks.pages import (
+    mobility_tables,
+    modes_tables,
+    no_numbers_tables,
+    speed_tables,
+    sweep_tables,
+)
 from benchmarks.record import RecordError
 from tacthmc.paper.figures.catalog import STUDIES
 from tacthmc.paper.figures.study import read_results
@@ -29,6 +35,7 @@ PAGES = (
 TABLES: dict[str, Callable[[], Table]] = {
     **speed_tables.TABLES,
     **mobility_tables.TABLES,
+    **modes_tables.TABLES,
     **no_numbers_tables.TABLES,
     **sweep_tables.TABLES,
     **{

@@ -1,0 +1,1 @@
+"""``tact()`` without numbers beside other people's samplers, on targets with exact truths."""
