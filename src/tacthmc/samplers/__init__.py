@@ -1,5 +1,9 @@
 """The samplers. Each has its own file, and all have ``init`` and ``step``."""
 
+from tacthmc.samplers._base_density import gaussian_base as gaussian_base
+from tacthmc.samplers._base_density import with_base as with_base
+from tacthmc.samplers._ct_hmc import ct_hmc as ct_hmc
+from tacthmc.samplers._ctld import ctld as ctld
 from tacthmc.samplers._cyclical import cyclical as cyclical
 from tacthmc.samplers._optimizer import adam as adam
 from tacthmc.samplers._optimizer import momentum_sgd as momentum_sgd
@@ -16,3 +20,4 @@ from tacthmc.samplers._tact import tact as tact
 from tacthmc.samplers._tact import tact_from_tuple as tact_from_tuple
 from tacthmc.samplers._tact import without_thermostat as without_thermostat
 from tacthmc.samplers._untuned import Untuned as Untuned
+from tacthmc.samplers._untuned_replicas import UntunedReplicas as UntunedReplicas

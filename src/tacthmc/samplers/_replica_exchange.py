@@ -1,299 +1,132 @@
-r"""Replica exchange: chains at several temperatures that swap their temperatures."""
+r"""Parallel tempering: replicas at several temperatures, or on a path from a base."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, overload
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
 from tacthmc import _checks as checks
-from tacthmc._positions import checked, rate_at, scalar_dtype
-from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate
-from tacthmc.compiler._random import normals
-from tacthmc.dynamics import Info, Langevin, NoThermostat, Sampler, State, StepNoise
-from tacthmc.potentials import Potential, at_temperature
+from tacthmc._typing import Number, Rate
+from tacthmc.dynamics import Langevin, NoThermostat
+from tacthmc.potentials import Potential
+from tacthmc.samplers._heated_replicas import ReplicaExchange
+from tacthmc.samplers._metropolis import Metropolis, scales_of
+from tacthmc.samplers._noisy_move import NoisyMove
+from tacthmc.samplers._replica_path import ReplicaPath
+from tacthmc.samplers._replica_swaps import checked_energy_noise
+from tacthmc.samplers._untuned_replicas import UntunedReplicas, checked_inverse_temperatures
 
 LADDER = (1.0, 9.0 ** (1 / 3), 9.0 ** (2 / 3), 9.0)
 """A geometric ladder, on which the energies of all pairs of neighbors overlap equally."""
 
-MAX_AVERAGED_ESTIMATES = 10_000
-"""The measured variance is the mean of all estimates, or later of about this many recent ones."""
+SWAP_EVERY = 10
+"""The number of steps of Langevin dynamics between rounds of swaps."""
 
 
-class MeasuredVariance(eqx.Module):
-    """The measured variance of Ũ_i − Ũ_{i+1}, and the data for the next estimate of it."""
-
-    recent: Float[Array, "2 k"]
-    """The energies of each rung, one and two steps ago."""
-    variance: Float[Array, " p"]
-    """The mean of the estimates so far."""
-    count: Int[Array, ""]
-    """The number of estimates so far."""
-
-
-class ReplicaState(eqx.Module):
-    """All replicas, each on a rung of the ladder of temperatures.
-
-    Replicas keep their place in memory. A swap changes their rungs.
-    """
-
-    position: Position
-    """θ of the coldest replica, a copy of its row in ``replicas``."""
-    replicas: State
-    """The states of all replicas, with a leading axis."""
-    rung: Int[Array, " k"]
-    """The rung of each replica; 0 is the coldest."""
-    tried: Int[Array, " p"]
-    """The number of swaps tried for each pair of neighboring rungs."""
-    accepted: Int[Array, " p"]
-    """The number of swaps accepted for each pair of neighboring rungs."""
-    measured: MeasuredVariance | None
-    """The measured variance of the energy, if it is to be measured."""
-    step: Int[Array, ""]
-    """The number of steps made."""
-    model: Any = None
+@overload
+def replica_exchange(
+    step_size: None = None,
+    *,
+    inverse_temperatures: Sequence[Number] | None = None,
+    base: Potential | None = None,
+    num_leapfrog: int | None = None,
+) -> UntunedReplicas: ...
 
 
-class ReplicaNoise(NamedTuple):
-    """The standard normals of one step: for each replica, and two for the swap of each pair."""
-
-    replicas: StepNoise
-    swaps: Float[Array, "2 p"]
-
-
-class HeatedRate(eqx.Module):
-    """A rate times a temperature."""
-
-    rate: Any
-    temperature: Array
-
-    def __call__(self, step: Any) -> Array:
-        """η·T at a step."""
-        return rate_at(self.rate, step, self.temperature.dtype) * self.temperature
+@overload
+def replica_exchange(
+    step_size: Number | Sequence[Number],
+    *,
+    inverse_temperatures: Sequence[Number],
+    base: Potential | None = None,
+    num_leapfrog: int | None = None,
+    swap_every: int | None = None,
+    noise: Number | None = None,
+    noise_estimate: Any = None,
+    energy_noise: Number | Sequence[Number] | Literal["measured"] | None = None,
+    mass: Any = None,
+) -> ReplicaPath: ...
 
 
-class ReplicaExchange(Sampler):
-    """SGHMC at several temperatures with swaps, as made by :func:`replica_exchange`."""
-
-    step_size: Rate
-    injected: Rate
-    mass: Any
-    noise_estimate: Any
-    temperatures: tuple[Number, ...]
-    swap_every: Number
-    energy_noise: tuple[Number, ...] | None
-    """The variance for each pair of neighbors, or None if it is measured."""
-
-    @property
-    def gradients_per_step(self) -> int:
-        """One per replica."""
-        return len(self.temperatures)
-
-    def init(self, key: PRNGKey, position: Any, model: Any = None) -> ReplicaState:
-        """Every replica at ``position``, with momenta from its own law N(0, ηT_k/m)."""
-        position = checked(position)
-        dtype, count = scalar_dtype(position), len(self.temperatures)
-
-        def one(key: PRNGKey, temperature: Array) -> State:
-            return self._at(temperature).init(key, position, model)
-
-        measured = None
-        if self.energy_noise is None:
-            recent, variance = jnp.zeros((2, count), dtype), jnp.zeros(count - 1, dtype)
-            measured = MeasuredVariance(recent, variance, jnp.zeros((), int))
-        return ReplicaState(
-            position=position,
-            replicas=jax.vmap(one)(jax.random.split(key, count), self._ladder(dtype)),
-            rung=jnp.arange(count),
-            tried=jnp.zeros(count - 1, int),
-            accepted=jnp.zeros(count - 1, int),
-            measured=measured,
-            step=jnp.zeros((), int),
-            model=model,
-        )
-
-    def noise(self, key: PRNGKey, position: Position) -> ReplicaNoise:
-        """Standard normals for all replicas and swaps."""
-        count = len(self.temperatures)
-        like = jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), position)
-        theta, extra = normals(key, like, extra=2 * (count - 1))
-        return ReplicaNoise(
-            StepNoise(theta, jnp.zeros((count, 0)), None), extra.reshape(2, count - 1)
-        )
-
-    def advance(
-        self, noise: ReplicaNoise, state: ReplicaState, potential: Potential, batch: Batch
-    ) -> tuple[ReplicaState, Info]:
-        """A step of every replica on the same batch, then swaps if they are due."""
-        if potential.traits.is_split:
-            raise ValueError(
-                "replica exchange heats the whole energy: give it the potential without"
-                " temper_likelihood or temper_block"
-            )
-        ladder = self._ladder(scalar_dtype(state.position))
-        before = ladder[state.rung]
-
-        def one(noise: StepNoise, replica: State, temperature: Array) -> tuple[State, Info]:
-            own = at_temperature(potential, temperature)
-            return self._at(temperature).advance(noise, replica, own, batch)
-
-        replicas, each = jax.vmap(one)(noise.replicas, state.replicas, before)
-        energies = each.energy * before
-        here = jnp.arange(len(self.temperatures))[:, None] == state.rung[None, :]
-        by_rung = energies[jnp.argmax(here, axis=1)]
-        tried = self._pairs_due(state.step + 1)
-        odds = self._log_odds(by_rung, ladder, state.measured)
-        # Half the sum of two squared normals is distributed as −log of a uniform number.
-        accepted = tried & (odds > -0.5 * jnp.sum(noise.swaps**2, axis=0))
-        rung = _swapped(state.rung, accepted)
-        replicas = jax.vmap(_rescaled)(replicas, jnp.sqrt(ladder[rung] / before))
-        cold = jnp.argmin(rung)
-        after = ReplicaState(
-            position=jax.tree.map(lambda x: x[cold], replicas.position),
-            replicas=replicas,
-            rung=rung,
-            tried=state.tried + tried.astype(state.tried.dtype),
-            accepted=state.accepted + accepted.astype(state.accepted.dtype),
-            measured=self._measured(state, by_rung),
-            step=state.step + 1,
-            model=jax.tree.map(lambda x: x[cold], replicas.model),
-        )
-        info = Info(
-            energy=energies[cold],
-            at_unit_temperature=rung[0] == 0,
-            is_draw=jnp.asarray(True),
-            # The mean over all replicas, so that any replica that is not finite shows.
-            kinetic_temperature=_mean(each.kinetic_temperature),
-            thermostat=_mean(each.thermostat),
-            hot=rung[0] == len(self.temperatures) - 1,
-        )
-        return after, info
-
-    def swap_rates(self, state: ReplicaState) -> Float[Array, "*c p"]:
-        """The acceptance rate of swaps for each pair of neighboring rungs.
-
-        >>> import jax, jax.numpy as jnp, tacthmc
-        >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
-        >>> sampler = tacthmc.replica_exchange(0.1, temperatures=(1, 2, 4))
-        >>> run = tacthmc.sample(jax.random.key(0), sampler, target, jnp.zeros(2), 10_000)
-        >>> bool((sampler.swap_rates(run.state) > 0.3).all())
-        True
-        """
-        return state.accepted / jnp.maximum(state.tried, 1)
-
-    def _ladder(self, dtype: Any) -> Float[Array, " k"]:
-        return jnp.stack([jnp.asarray(t).astype(dtype) for t in self.temperatures])
-
-    def _at(self, temperature: Array) -> Langevin:
-        """SGHMC on U/T with the step size η·T, so that drift and friction are equal for all T."""
-        rate = HeatedRate(self.step_size, temperature)
-        known = jax.tree.map(
-            lambda v: jnp.asarray(v).astype(temperature.dtype) / temperature**2,
-            self.noise_estimate,
-        )
-        return Langevin(
-            rate if callable(self.step_size) else rate(0),
-            noise=self.injected,
-            thermostat=NoThermostat(),
-            noise_estimate=known,
-            mass=self.mass,
-        )
-
-    def _pairs_due(self, step: Array) -> Bool[Array, " p"]:
-        every = jnp.asarray(self.swap_every).astype(step.dtype)
-        pairs, due = jnp.arange(len(self.temperatures) - 1), step % every == 0
-        if len(pairs) == 1:
-            return due[None]
-        return due & (pairs % 2 == (step // every + 1) % 2)
-
-    def _log_odds(
-        self, energies: Array, ladder: Array, measured: MeasuredVariance | None
-    ) -> Float[Array, " p"]:
-        """δ(Ũ_i − Ũ_j) − δ²v/2 with δ = 1/T_i − 1/T_j, for neighboring rungs."""
-        delta = 1 / ladder[:-1] - 1 / ladder[1:]
-        if self.energy_noise is not None:
-            variance = jnp.stack([jnp.asarray(v).astype(ladder.dtype) for v in self.energy_noise])
-        else:
-            assert measured is not None
-            variance = jnp.where(measured.count > 0, measured.variance, jnp.inf)
-        return delta * (energies[:-1] - energies[1:]) - 0.5 * delta**2 * variance
-
-    def _measured(self, state: ReplicaState, energies: Array) -> MeasuredVariance | None:
-        """Estimate v from second differences of Ũ_i − Ũ_j in time.
-
-        Their mean square is 6v if θ moves little.
-        """
-        old = state.measured
-        if old is None:
-            return None
-        second = energies - 2 * old.recent[0] + old.recent[1]
-        estimate = (second[:-1] - second[1:]) ** 2 / 6
-        # A swap in between would compare different replicas.
-        whole = state.step % jnp.asarray(self.swap_every).astype(state.step.dtype) >= 2
-        count = old.count + whole.astype(old.count.dtype)
-        averaged = jnp.clip(count, 1, MAX_AVERAGED_ESTIMATES).astype(estimate.dtype)
-        share = jnp.where(whole, 1 / averaged, 0)
-        variance = old.variance + share * (estimate - old.variance)
-        return MeasuredVariance(jnp.stack([energies, old.recent[0]]), variance, count)
-
-
-def _swapped(rung: Int[Array, " k"], accepted: Bool[Array, " p"]) -> Int[Array, " k"]:
-    """The rungs after swaps of disjoint pairs."""
-    moves, edge = accepted.astype(rung.dtype), jnp.zeros(1, rung.dtype)
-    up, down = jnp.concatenate([moves, edge]), jnp.concatenate([edge, moves])
-    return rung + (up - down)[rung]
-
-
-def _rescaled(replica: State, scale: Array) -> State:
-    """A replica at another temperature, as if it had changed in the middle of the step.
-
-    The energies that decide on swaps are those of the middle, half a drift before the end of the
-    step. That half drift is repeated with the new momentum.
-    """
-
-    def moved(x: Array, r: Array) -> Array:
-        return x + 0.5 * (scale - 1).astype(x.dtype) * r
-
-    momentum = jax.tree.map(lambda r: scale.astype(r.dtype) * r, replica.momentum)
-    position = jax.tree.map(moved, replica.position, replica.momentum)
-    return replace(replica, position=position, momentum=momentum)
-
-
-def _mean(values: Array | None) -> Array | None:
-    return None if values is None else jnp.mean(values)
-
-
+@overload
 def replica_exchange(
     step_size: Rate,
     *,
-    temperatures: Sequence[Number] = LADDER,
-    swap_every: int = 10,
-    noise: Rate = 0.1,
+    temperatures: Sequence[Number] | None = None,
+    swap_every: int | None = None,
+    noise: Rate | None = None,
     noise_estimate: Any = None,
-    energy_noise: Number | Sequence[Number] | Literal["measured"] = 0.0,
-    mass: Any = 1.0,
-) -> ReplicaExchange:
-    r"""Replica-exchange SGHMC (Deng et al. 2020): replicas at several temperatures, with swaps.
+    energy_noise: Number | Sequence[Number] | Literal["measured"] | None = None,
+    mass: Any = None,
+) -> ReplicaExchange: ...
+
+
+def replica_exchange(
+    step_size: Rate | Sequence[Number] | None = None,
+    *,
+    temperatures: Sequence[Number] | None = None,
+    inverse_temperatures: Sequence[Number] | None = None,
+    base: Potential | None = None,
+    num_leapfrog: int | None = None,
+    swap_every: int | None = None,
+    noise: Rate | None = None,
+    noise_estimate: Any = None,
+    energy_noise: Number | Sequence[Number] | Literal["measured"] | None = None,
+    mass: Any = None,
+) -> ReplicaExchange | ReplicaPath | UntunedReplicas:
+    r"""Parallel tempering: replicas between the posterior and a base or a high temperature.
+
+    Neighboring replicas swap places, so that what crosses barriers where it is hot arrives at the
+    posterior. There are three forms.
+
+    **Without a step size**, short runs before the first step choose the base, the ladder, the
+    number of replicas and the step sizes (:mod:`tacthmc.tuning._replicas`)::
+
+        run = tacthmc.sample(key, tacthmc.replica_exchange(), potential, init, 10_000, 4)
+
+    **On a path** (``inverse_temperatures``), rung k has the density
+
+    .. math:: \pi_k(\theta) \propto \exp(-U_0(\theta) - \lambda_k U_1(\theta)), \qquad
+        1 = \lambda_0 > \lambda_1 > \dots \ge 0.
+
+    U0 belongs to the base and U0 + U1 is the energy of the posterior: for
+    :func:`tacthmc.temper_likelihood` the base is the prior, for
+    :func:`tacthmc.samplers.with_base` and the argument ``base`` it is any density. If it is a
+    Gaussian (:func:`tacthmc.samplers.gaussian_base`), the replica at λ = 0 is drawn afresh after
+    each round of swaps. With ``num_leapfrog``, a step of each replica is a trajectory with a
+    Metropolis test (:class:`tacthmc.samplers._metropolis.Metropolis`), and the sampler leaves
+
+    .. math:: \prod_k \pi_k(\theta_k)
+
+    invariant **exactly, at any step size**. That needs exact energies. Without ``num_leapfrog`` it
+    is one step of Langevin dynamics, for mini-batches too.
+
+    **At temperatures** (``temperatures``, by default a geometric ladder from 1 to 9), replicas have
+    SGHMC (Deng et al. 2020)
 
     .. math::
         d\theta_k = r_k, \qquad dr_k = \eta\tilde f(\theta_k) - c\,r_k + N(0, 2c\eta T_k)
 
-    Every ``swap_every`` steps replicas on neighboring rungs i, j = i + 1 (even i in one round, odd
-    i in the next) swap temperatures with probability
-
-    .. math::
-        \min\big(1, \exp\big(\delta(\tilde U_i - \tilde U_j) - \tfrac12\delta^2 v\big)\big),
-        \qquad \delta = \frac1{T_i} - \frac1{T_j},
-
-    where v is the variance of the error of Ũ_i − Ũ_j. The sampler leaves
+    and the sampler leaves
 
     .. math:: \prod_k \exp(-U(\theta_k)/T_k)\,N(r_k; 0, \eta T_k)
 
-    invariant as η → 0. Only the coldest replica is kept, and it follows the posterior.
+    invariant as η → 0. Where only a part of the energy is tempered, these are the densities
+    exp(−U0 − U1/T_k) with momenta N(0, η). In all forms only the coldest replica is kept, and it
+    follows the posterior.
+
+    **Swaps.** Every ``swap_every`` steps replicas on neighboring rungs i, j = i + 1 (even i in one
+    round, odd i in the next) swap with probability
+
+    .. math::
+        \min\big(1, \exp\big(\delta(\tilde U_i - \tilde U_j) - \tfrac12\delta^2 v\big)\big),
+        \qquad \delta = \lambda_i - \lambda_j,
+
+    where λ is 1/T at temperatures, Ũ is Ũ1 where only a part is tempered, and v is the variance of
+    the error of Ũ_i − Ũ_j.
 
     **The correction.** For a Gaussian error ε of variance v, E[exp(δ(Δ + ε) − δ²v/2)] = exp(δΔ).
     In addition, the probability above averaged over ε is
@@ -302,34 +135,44 @@ def replica_exchange(
 
     **The momenta** of a replica that moves from T_i to T_j are multiplied by √(T_j/T_i). That maps
     N(0, ηT_i) to N(0, ηT_j), and the factors of the two replicas cancel. So the energies alone
-    decide, and no momentum has to be drawn afresh. (Unchanged momenta would enter the decision.)
+    decide, and no momentum has to be drawn afresh. On a path momenta stay on their rung, to the
+    same end. (Unchanged momenta would enter the decision.)
 
-    **Assumptions.** The error is Gaussian, and v is known and the same everywhere. All replicas
-    of a chain get the same batch, so v is the variance of the *difference*. It is smaller than the
-    sum of the variances of two energies, and zero for noise that does not depend on θ. If v is too
-    small, the cold replica is too hot; if v is too large, swaps are rarer than necessary. The noise
-    of the force heats all replicas by ηv_f/(2c), as in :func:`tacthmc.sghmc`, unless
-    ``noise_estimate`` compensates for it. The batch that decides a swap is also that of the step,
-    which couples their errors to the order of η.
+    **Assumptions** for noisy energies. The error is Gaussian, and v is known and the same
+    everywhere. All replicas of a chain get the same batch, so v is the variance of the
+    *difference*. It is smaller than the sum of the variances of two energies, and zero for noise
+    that does not depend on θ. If v is too small, the cold replica is too hot; if v is too large,
+    swaps are rarer than necessary. The noise of the force heats all replicas by ηv_f/(2c), as in
+    :func:`tacthmc.sghmc`, unless ``noise_estimate`` compensates for it. The batch that decides a
+    swap is also that of the step, which couples their errors to the order of η.
 
-    A step costs as many gradients as there are replicas (``gradients_per_step``).
+    A step costs ``gradients_per_step``: one for each replica, or ``num_leapfrog`` of them.
     ``run.round_trips`` counts the trips coldest → hottest → coldest of one replica.
-    ``run.plateau_share`` is its share of time on the coldest rung, 1/K for K replicas, which is
-    also the share of gradients spent on the posterior itself.
-    ``run.sampler.swap_rates(run.state)`` has the acceptance rate of each pair.
+    ``run.plateau_share`` is its share of time on the coldest rung, 1/K for K replicas.
+    ``run.sampler.swap_rates(run.state)`` has the acceptance rate of each pair. On a path,
+    ``run.sampler.barrier(run.state)`` is the barrier Λ,
+    ``run.sampler.evidence(run.state)`` is log Z, and ``run.state.round_trips`` counts the arrivals
+    of all replicas at the posterior from the base.
 
     Args:
-        step_size: η in full-data units, the same for all replicas.
-        temperatures: T_k, at least two numbers that rise from 1; by default a geometric ladder to
-            9. The required number of temperatures grows as √D.
-        swap_every: the number of steps between rounds of swaps.
-        noise: c, the level of injected noise and the friction per step.
+        step_size: η in full-data units, the same for all replicas, or on a path one for each. A
+            trajectory makes steps of length √η. None leaves all numbers to tuning.
+        temperatures: T_k, at least two numbers that rise from 1. The required number of
+            temperatures grows as √D.
+        inverse_temperatures: λ_k, at least two numbers that fall from 1, down to 0 if exp(−U0) is
+            normalizable. (It is not for :func:`tacthmc.temper_block`.)
+        base: the base of a potential that is not tempered in part.
+        num_leapfrog: the number of leapfrog steps of a trajectory.
+        swap_every: the number of steps between rounds of swaps: 10, or 1 for trajectories.
+        noise: c, the level of injected noise and the friction per step, by default 0.1.
         noise_estimate: v̂, as in :func:`tacthmc.sghmc`.
-        energy_noise: v, one number or one for each pair of neighbors; or "measured": a running
-            mean of the squared second differences of Ũ_i − Ũ_j in time, over 6. Second differences
-            contain the noise of each batch, and only the unsteady part of the motion of θ over
-            three steps. At a large η and T this makes v slightly too large, never too small.
-        mass: as in :func:`tacthmc.tact`.
+        energy_noise: v, one number (by default 0) or one for each pair of neighbors; or
+            "measured": a running mean of the squared second differences of Ũ_i − Ũ_j in time, over
+            6. Second differences contain the noise of each batch, and only the unsteady part of the
+            motion of θ over three steps. At a large η and T this makes v slightly too large, never
+            too small.
+        mass: as in :func:`tacthmc.tact`; for trajectories a number, or a pytree of arrays in the
+            shape of the position.
 
     References: W. Deng, Q. Feng, L. Gao, F. Liang, G. Lin. *Non-convex learning via replica
     exchange stochastic gradient MCMC.* ICML 2020. D. Ceperley, M. Dewing. *The penalty method for
@@ -346,23 +189,76 @@ def replica_exchange(
     >>> sampler.gradients_per_step
     4
     """
-    checks.positive("step_size", step_size)
-    checks.non_negative("noise", noise)
+    numbers = {"swap_every": swap_every, "noise": noise, "noise_estimate": noise_estimate}
+    numbers |= {"energy_noise": energy_noise, "mass": mass}
+    if step_size is None:
+        _refuse({"temperatures": temperatures, **numbers}, "needs a step size")
+        return UntunedReplicas(inverse_temperatures, base, num_leapfrog)
+    if swap_every is None:
+        swap_every = SWAP_EVERY if num_leapfrog is None else 1
+    checks.whole("swap_every", swap_every, 1)
+    energy_noise = 0.0 if energy_noise is None else energy_noise
+    mass = 1.0 if mass is None else mass
     for leaf in jax.tree.leaves(mass):
         checks.positive("mass", leaf)
-    for leaf in jax.tree.leaves(noise_estimate):
-        checks.non_negative("noise_estimate", leaf)
-    checks.whole("swap_every", swap_every, 1)
-    ladder = _checked_ladder(temperatures)
-    return ReplicaExchange(
-        step_size=step_size,
-        injected=noise,
-        mass=mass,
-        noise_estimate=noise_estimate,
-        temperatures=ladder,
+    if inverse_temperatures is None:
+        _refuse({"base": base, "num_leapfrog": num_leapfrog}, "needs inverse_temperatures")
+        temperatures = _checked_ladder(LADDER if temperatures is None else temperatures)
+        pairs = len(temperatures) - 1
+        rate: Any = step_size
+        checks.positive("step_size", rate)
+        dynamics = _sghmc(noise, noise_estimate, mass)
+        return ReplicaExchange(
+            step_size=rate,
+            injected=dynamics.injected,
+            mass=mass,
+            noise_estimate=noise_estimate,
+            temperatures=temperatures,
+            swap_every=swap_every,
+            energy_noise=checked_energy_noise(energy_noise, pairs, swap_every),
+        )
+    _refuse({"temperatures": temperatures}, "does not go with inverse_temperatures")
+    ladder = checked_inverse_temperatures(inverse_temperatures)
+    sizes = _step_sizes(step_size, len(ladder))
+    if num_leapfrog is None:
+        move = NoisyMove(_sghmc(noise, noise_estimate, mass), sizes)
+    else:
+        _refuse({"noise": noise, "noise_estimate": noise_estimate}, "is not for trajectories")
+        checks.whole("num_leapfrog", num_leapfrog, 1)
+        move = Metropolis(sizes, scales_of(mass, len(ladder)), num_leapfrog)
+    return ReplicaPath(
+        ladder,
+        move,
+        base=base,
+        energy_noise=checked_energy_noise(energy_noise, len(ladder) - 1, swap_every),
         swap_every=swap_every,
-        energy_noise=_checked_energy_noise(energy_noise, len(ladder) - 1, swap_every),
     )
+
+
+def _refuse(given: dict[str, Any], why: str) -> None:
+    """An error for arguments that are not None."""
+    wrong = [name for name, value in given.items() if value is not None]
+    if wrong:
+        raise ValueError(f"{wrong[0]} {why}; got {given[wrong[0]]!r}")
+
+
+def _sghmc(noise: Rate | None, noise_estimate: Any, mass: Any) -> Langevin:
+    """The dynamics of a replica, with numbers that are checked, but for its step size."""
+    noise = 0.1 if noise is None else noise
+    return Langevin(
+        1.0, noise=noise, thermostat=NoThermostat(), noise_estimate=noise_estimate, mass=mass
+    )
+
+
+def _step_sizes(given: Any, rungs: int) -> Float[Array, " k"]:
+    if callable(given):
+        raise TypeError("step_size must be a number, or one for each rung; got a schedule")
+    several = tuple(given) if isinstance(given, (list, tuple)) or jnp.ndim(given) else (given,)
+    for one in several:
+        checks.positive("step_size", one)
+    if len(several) not in (1, rungs):
+        raise ValueError(f"step_size must be a number, or {rungs} of them; got {given!r}")
+    return jnp.broadcast_to(jnp.stack([jnp.asarray(x, float) for x in several]), (rungs,))
 
 
 def _checked_ladder(temperatures: Any) -> tuple[Number, ...]:
@@ -383,22 +279,3 @@ def _checked_ladder(temperatures: Any) -> tuple[Number, ...]:
 
 def _rises_from_one(ladder: Sequence[Any]) -> bool:
     return bool(ladder[0] == 1.0) and all(bool(a < b) for a, b in pairwise(ladder))
-
-
-def _checked_energy_noise(given: Any, pairs: int, swap_every: int) -> tuple[Number, ...] | None:
-    expected = f'a number >= 0, {pairs} of them (one for each pair of neighbors), or "measured"'
-    if isinstance(given, str):
-        if given != "measured":
-            raise ValueError(f"energy_noise must be {expected}; got {given!r}")
-        if swap_every < 3:
-            raise ValueError(
-                'energy_noise="measured" compares three steps without a swap between them:'
-                f" swap_every must be at least 3; got {swap_every}"
-            )
-        return None
-    several = tuple(given) if isinstance(given, (list, tuple)) or jnp.ndim(given) else (given,)
-    for value in several:
-        checks.non_negative("energy_noise", value)
-    if len(several) not in (1, pairs):
-        raise ValueError(f"energy_noise must be {expected}; got {given!r}")
-    return several if len(several) == pairs else several * pairs

@@ -3,7 +3,7 @@ r"""The stochastic gradient Nosé-Hoover thermostat."""
 from typing import Any
 
 from tacthmc._typing import Number, Rate
-from tacthmc.dynamics import Coordinates, Integrator, Langevin, Refresh, Thermostat
+from tacthmc.dynamics import Coordinates, Integrator, Langevin, ModeJumps, Refresh, Thermostat
 
 
 def sgnht(
@@ -16,6 +16,7 @@ def sgnht(
     bath_temperature: Number = 1.0,
     refresh: Refresh | None = None,
     coordinates: Coordinates | None = None,
+    jumps: ModeJumps | None = None,
 ) -> Langevin:
     r"""SGNHT (Ding et al. 2014): TACT-HMC without tempering, the paper's other ablation.
 
@@ -45,6 +46,7 @@ def sgnht(
         bath_temperature=bath_temperature,
         refresh=refresh,
         coordinates=coordinates,
+        jumps=jumps,
     )
 
 

@@ -13,6 +13,7 @@ from tacthmc.dynamics import (
     Langevin,
     LiteralAdaptiveBiasingForce,
     Metadynamics,
+    ModeJumps,
     NoThermostat,
     PowerCoupling,
     Refresh,
@@ -36,6 +37,7 @@ def tact(
     integrator: Integrator | None = None,
     bath_temperature: Number | None = None,
     refresh: Refresh | None = None,
+    jumps: ModeJumps | None = None,
 ) -> Langevin: ...
 
 
@@ -48,6 +50,7 @@ def tact(
     thermostat: Thermostat | None = None,
     coordinates: Coordinates | None = None,
     refresh: Refresh | None = None,
+    jumps: ModeJumps | None = None,
 ) -> Untuned: ...
 
 
@@ -62,6 +65,7 @@ def tact(
     integrator: Integrator | None = None,
     bath_temperature: Number | None = None,
     refresh: Refresh | None = None,
+    jumps: ModeJumps | None = None,
 ) -> Langevin | Untuned:
     r"""Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo.
 
@@ -141,6 +145,8 @@ def tact(
             the posterior, T/λ = 1, for any T.
         refresh: when the momenta of θ are drawn afresh (:class:`tacthmc.dynamics.Refresh`); by
             default never.
+        jumps: moves on the plateau between known modes (:class:`tacthmc.dynamics.ModeJumps`), by
+            energies of all data.
 
     Rates may be schedules: functions of the step count.
 
@@ -162,7 +168,7 @@ def tact(
                     f"{name} needs a step size, tact(step_size, {name}=…); without one it would do"
                     f" nothing. Got {value!r}"
                 )
-        fixed: dict[str, Any] = {"noise": noise, "tempering": tempering}
+        fixed: dict[str, Any] = {"noise": noise, "tempering": tempering, "jumps": jumps}
         return Untuned(thermostat=thermostat, coordinates=coordinates, refresh=refresh, **fixed)
     return Langevin(
         step_size,
@@ -174,6 +180,7 @@ def tact(
         integrator=integrator,
         bath_temperature=1.0 if bath_temperature is None else bath_temperature,
         refresh=refresh,
+        jumps=jumps,
     )
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from tacthmc import _checks as checks
 from tacthmc._typing import Number
-from tacthmc.dynamics import ContinuousTempering, Coordinates, Refresh, Thermostat
+from tacthmc.dynamics import ContinuousTempering, Coordinates, ModeJumps, Refresh, Thermostat
 
-NAMES = ("step_size", "noise", "tempering", "thermostat", "coordinates", "refresh")
+NAMES = ("step_size", "noise", "tempering", "thermostat", "coordinates", "refresh", "jumps")
 """The arguments of :func:`tacthmc.tact` that can be fixed."""
 
 
@@ -34,6 +34,7 @@ class Untuned:
         thermostat: Thermostat | None = None,
         coordinates: Coordinates | None = None,
         refresh: Refresh | None = None,
+        jumps: ModeJumps | None = None,
     ):
         """Fix the given arguments, which are those of :func:`tacthmc.tact`."""
         for name, value in (("step_size", step_size), ("noise", noise)):
@@ -48,11 +49,13 @@ class Untuned:
             ("thermostat", thermostat, Thermostat),
             ("coordinates", coordinates, Coordinates),
             ("refresh", refresh, Refresh),
+            ("jumps", jumps, ModeJumps),
         ):
             if part is not None:
                 checks.instance(name, part, kind, f"a tacthmc.dynamics.{kind.__name__}")
         self.step_size, self.noise, self.tempering = step_size, noise, tempering
         self.thermostat, self.coordinates, self.refresh = thermostat, coordinates, refresh
+        self.jumps = jumps
 
     def __repr__(self) -> str:
         given: dict[str, Any] = {name: getattr(self, name) for name in NAMES}

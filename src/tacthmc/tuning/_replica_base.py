@@ -1,0 +1,281 @@
+r"""The base of a path, and the shapes of the densities on it.
+
+The base is the prior where it is known, and otherwise a Gaussian with the mean and covariance of
+the modes, plus the covariance of the widest mode. The barrier between two Gaussians in D dimensions
+that differ in width by a factor w is
+
+.. math:: \Lambda \approx \sqrt{2D/\pi}\,\log w,
+
+so that a Gaussian is widened by the factor that adds ½ to the barrier. Where draws of the posterior
+turn out to be wider than that, as in a banana, it is widened again in those directions.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.linalg import eigh, solve_triangular
+
+from tacthmc._positions import dimension, flatten, scalar_dtype, unflatten
+from tacthmc._typing import Position
+from tacthmc.potentials import Potential
+from tacthmc.samplers._gaussian_reference import GaussianReference
+from tacthmc.tuning._mode_search import MAX_DIMENSION, Found, Search, gaussian_at_minimum
+from tacthmc.tuning._mode_starts import Gaussian
+from tacthmc.tuning._objective import prior_energy
+
+WIDENING_BARRIER, MAX_WIDENING = 0.5, 3.0
+"""What widening adds to the barrier, and its largest factor."""
+MAX_DENSE_DIMENSION = 256
+"""The largest dimension in which scales of steps have all correlations."""
+MIN_WIDER = 1.2
+"""The smallest ratio of variances for which a base is widened again."""
+LAST_PART = 1 / 9
+"""The last λ where exp(−U0) cannot be normalized."""
+SPREADS, MAX_GAUSSIAN_ERROR, ROUNDING = (0.5, 1.0, 2.0, 3.0), 1e-3, 1e-5
+"""The distances at which an energy is compared with that of a Gaussian, in standard deviations, the
+largest difference, and that from rounding, relative to the energy."""
+
+
+class Base(NamedTuple):
+    """The density at λ = 0."""
+
+    gaussian: GaussianReference | None
+    """The Gaussian that it is, if it is one."""
+    covariance: Float[np.ndarray, "d d"] | Float[np.ndarray, " d"] | None
+    """The covariance, or variances, of that Gaussian or of its mode; None without a mode."""
+    of_potential: bool
+    """Whether it belongs to the potential, or was given."""
+    adapts: bool
+    """Whether it may be widened to cover draws."""
+    why: str
+    widened: float = 1.0
+    """The factor by which draws have widened it in one direction or more."""
+
+    @property
+    def reason(self) -> str:
+        """Where it comes from, in words."""
+        if self.widened == 1.0:
+            return self.why
+        return f"{self.why}, and {self.widened:.2g} times wider where draws are"
+
+    @property
+    def last(self) -> float:
+        """The last λ of a ladder: 0 if exp(−U0) can be normalized."""
+        return 0.0 if self.covariance is not None else LAST_PART
+
+    def covering(self, draws: Float[np.ndarray, "n d"], effective: float) -> "Base":
+        """The base after widening it in directions in which draws are wider.
+
+        ``effective`` is the number of independent draws that they are worth.
+        """
+        if not self.adapts or self.gaussian is None or self.covariance is None:
+            return self
+        size = draws.shape[1]
+        away = draws - np.asarray(self.gaussian.mean, float)
+        # Sampling errors alone widen the widest direction by this factor.
+        noise = (1 + np.sqrt(size / max(effective, 1.0))) ** 2
+        factor = widening(size) ** 2 / noise
+        if self.covariance.ndim == 1:
+            ratios = factor * np.mean(away**2, axis=0) / self.covariance
+            wider = self.covariance * np.maximum(ratios, 1.0)
+            largest = ratios.max()
+        else:
+            ratios, vectors = eigh(away.T @ away / len(away), self.covariance)
+            # The eigenvectors V have VᵀCV = 1, so that C = (CV)(CV)ᵀ.
+            sides = self.covariance @ vectors
+            wider = (sides * np.maximum(factor * ratios, 1.0)) @ sides.T
+            largest = factor * ratios.max()
+        if largest < MIN_WIDER:
+            return self
+        return self._replace(
+            gaussian=_reference(np.asarray(self.gaussian.mean, float), wider),
+            covariance=wider,
+            widened=self.widened * float(np.sqrt(largest)),
+        )
+
+
+def widening(dimension: int) -> float:
+    """The factor by which a Gaussian of modes is widened.
+
+    >>> [round(widening(size), 2) for size in (1, 16, 400)]
+    [1.87, 1.17, 1.03]
+    """
+    return float(min(np.exp(WIDENING_BARRIER / np.sqrt(2 * dimension / np.pi)), MAX_WIDENING))
+
+
+def base_of_modes(found: list[Found]) -> Base:
+    """A Gaussian that covers all modes."""
+    centers = np.stack([one.center for one in found])
+    count, size = centers.shape
+    widest = max(found, key=lambda one: float(np.log(np.diag(one.scale)).sum()))
+    covariance = widest.scale @ widest.scale.T
+    if count > 1:
+        away = centers - centers.mean(axis=0)
+        # The covariance of another center from the same law, about the mean of these.
+        covariance = covariance + away.T @ away / count * (count + 1) / (count - 1)
+    factor = widening(size)
+    modes = f"of {count} modes" if count > 1 else "of the only mode"
+    return Base(
+        _reference(centers.mean(axis=0), factor**2 * covariance),
+        factor**2 * covariance,
+        of_potential=False,
+        adapts=True,
+        why=f"a Gaussian {modes}, {factor:.2g} times wider",
+    )
+
+
+def base_around(center: Float[np.ndarray, " d"], variance: float) -> Base:
+    """A round Gaussian around the place where chains start."""
+    size = len(center)
+    covariance = variance * (np.eye(size) if size <= MAX_DENSE_DIMENSION else np.ones(size))
+    why = "a Gaussian around the start"
+    return Base(_reference(center, covariance), covariance, False, True, why)
+
+
+def base_of_draws(draws: Float[np.ndarray, "n d"], temperature: float) -> Base:
+    """A Gaussian that covers draws at a temperature."""
+    count, size = draws.shape
+    factor = widening(size)
+    if size <= MAX_DENSE_DIMENSION and count > 2 * size:
+        covariance = factor**2 * np.atleast_2d(np.cov(draws.T))
+    else:
+        covariance = factor**2 * draws.var(axis=0)
+    why = f"a Gaussian of draws at temperature {temperature:g}, {factor:.2g} times wider"
+    return Base(_reference(draws.mean(axis=0), covariance), covariance, False, True, why)
+
+
+def base_of_energy(
+    energy: Callable[[Array], Array], start: Float[np.ndarray, " d"], what: str, given: bool
+) -> Base | None:
+    """The base exp(−energy), or a Gaussian at its mode if it need not be exact.
+
+    None if it has no mode, so that it cannot be normalized.
+    """
+    if len(start) > MAX_DIMENSION:
+        return None
+    found = gaussian_at_minimum(energy, start)
+    if found is None:
+        return None
+    covariance = found.scale @ found.scale.T
+    exact = is_gaussian(energy, found)
+    gaussian = _reference(found.center, covariance) if exact or not given else None
+    why = what if exact or given else f"a Gaussian at the mode of {what}"
+    return Base(gaussian, covariance, given, adapts=not exact and not given, why=why)
+
+
+def is_gaussian(energy: Callable[[Array], Array], found: Gaussian) -> bool:
+    """Whether an energy is that of a Gaussian, as far as a few places tell."""
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=(len(SPREADS), len(found.center))) * np.array(SPREADS)[:, None]
+    places = np.concatenate([found.center[None], found.center + normal @ found.scale.T])
+    values = np.asarray(jax.vmap(energy)(jnp.asarray(places, jnp.float32)), float)
+    expected = 0.5 * np.sum(normal**2, axis=1)
+    errors = np.abs(values[1:] - values[0] - expected)
+    rounding = ROUNDING * (np.abs(values).max() + expected)
+    return bool(np.all(errors <= MAX_GAUSSIAN_ERROR + rounding))
+
+
+def known_base(
+    potential: Potential, given: Potential | None, search: Search, start: Position
+) -> Base | None:
+    """The base that is given, that of the potential, its prior, or one of its modes; or None."""
+    vector = np.asarray(flatten(start, scalar_dtype(start)), float)
+    if potential.traits.is_split:
+        own = None
+        if potential.traits.has_energy:
+
+            def fixed(x: Array) -> Array:
+                return jnp.asarray(potential.full(unflatten(x, start)).fixed).astype(x.dtype)
+
+            own = base_of_energy(fixed, vector, "the part that is not tempered", True)
+        none = Base(None, None, True, False, f"no base: λ ends at {LAST_PART:.3g}")
+        return none if own is None else own
+    if given is not None:
+
+        def of_base(x: Array) -> Array:
+            return given.energy(unflatten(x, start)).astype(x.dtype)
+
+        own = base_of_energy(of_base, vector, "given", True)
+        return Base(None, np.ones_like(vector), True, False, "given") if own is None else own
+    prior = prior_energy(potential, start)
+    own = None if prior is None else base_of_energy(prior, vector, "the prior", False)
+    if own is None and search.found:
+        return base_of_modes(search.found)
+    return own
+
+
+def _reference(center: np.ndarray, covariance: np.ndarray) -> GaussianReference:
+    if covariance.ndim == 1:
+        return GaussianReference(center, np.sqrt(covariance))
+    return GaussianReference(center, np.linalg.cholesky(covariance))
+
+
+class Shapes(NamedTuple):
+    """The precisions of the base and of the modes of the target, as matrices or diagonals."""
+
+    base: Float[np.ndarray, "d d"] | Float[np.ndarray, " d"]
+    target: Float[np.ndarray, "d d"] | Float[np.ndarray, " d"]
+
+    def scales(self, lam: Float[np.ndarray, " k"]) -> Float[np.ndarray, "k d *d"]:
+        """A factor of the covariance within a mode at each λ, ((1 − λ)P0 + λP1)⁻¹."""
+        shape = (-1, *[1] * self.base.ndim)
+        weight = np.asarray(lam, float).reshape(shape)
+        precision = (1 - weight) * self.base + weight * self.target
+        if self.base.ndim == 1:
+            return 1 / np.sqrt(precision)
+        identity = np.eye(precision.shape[1])
+        factors = []
+        for one in precision:
+            upper = np.linalg.cholesky(one).T
+            factors.append(solve_triangular(upper, identity))
+        return np.stack(factors)
+
+
+def shapes_of(base: Base, search: Search, start: Position) -> Shapes:
+    """The shapes of a path, from the base and from the modes that a search found.
+
+    If one of the two is not known, it is like the other one.
+    """
+    size = dimension(start)
+    known = []
+    if base.covariance is not None:
+        known.append(_inverse(base.covariance))
+    if search.found:
+        known.append(_mean_precision(search.found))
+    if not known:
+        known.append(np.ones(size))
+    if size > MAX_DENSE_DIMENSION or min(one.ndim for one in known) == 1:
+        known = [np.diag(one) if one.ndim == 2 else one for one in known]
+    return Shapes(known[0], known[-1])
+
+
+def _mean_precision(found: list[Found]) -> Float[np.ndarray, "d d"]:
+    """The mean of the precisions of modes, with Laplace's weights."""
+    parts = [_inverse(one.scale @ one.scale.T) for one in found]
+    return np.tensordot(_weights(found), np.stack(parts), axes=1)
+
+
+def _weights(found: list[Found]) -> Float[np.ndarray, " m"]:
+    masses = np.array([one.log_mass for one in found])
+    weights = np.exp(masses - masses.max())
+    return weights / weights.sum()
+
+
+def _inverse(covariance: np.ndarray) -> np.ndarray:
+    return 1 / covariance if covariance.ndim == 1 else np.linalg.inv(covariance)
+
+
+def starts_in_modes(
+    rng: np.random.Generator, found: list[Found], scales: Float[np.ndarray, "k d *d"], chains: int
+) -> Float[np.ndarray, "c k d"]:
+    """Vectors for each chain and rung, near modes that are chosen by their weights."""
+    rungs, size = scales.shape[:2]
+    which = rng.choice(len(found), (chains, rungs), p=_weights(found))
+    normal = rng.normal(size=(chains, rungs, size))
+    factors = scales if scales.ndim == 3 else scales[:, :, None] * np.eye(size)
+    away = np.einsum("kij,ckj->cki", factors, normal)
+    return np.stack([one.center for one in found])[which] + away

@@ -1,0 +1,308 @@
+r"""Choosing the numbers of :func:`tacthmc.replica_exchange`: base, ladder, step sizes.
+
+1. **Modes** are searched for (:mod:`tacthmc.tuning._mode_search`).
+2. **The base** is the one of the potential, the prior, or a Gaussian that covers the modes
+   (:mod:`tacthmc.tuning._replica_base`).
+3. **Rounds** of all replicas follow, which get longer. After each of them, step sizes are changed
+   toward the intended acceptance, and the ladder is made anew so that all pairs would reject alike
+   (:mod:`tacthmc.samplers._replica_ladder`). Where draws are wider than the base, it is widened.
+4. **The number of replicas** is about 2Λ + 1, with the barrier Λ that these rounds measured. Some
+   last rounds have this number.
+
+With mini-batches, the step size, friction and thermostat of the target are those of
+:func:`tacthmc.tact` (:mod:`tacthmc.tuning._noisy_replicas`), and the rounds choose the ladder.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from tacthmc._positions import dimension, flatten, scalar_dtype, unflatten
+from tacthmc._typing import Position, PRNGKey
+from tacthmc.diagnostics import autocorrelation
+from tacthmc.potentials import Potential
+from tacthmc.samplers._path_potential import has_exact_energies
+from tacthmc.samplers._replica_ladder import Barrier, rungs_for
+from tacthmc.samplers._replica_path import ReplicaPath
+from tacthmc.samplers._untuned_replicas import UntunedReplicas
+from tacthmc.tuning._choices import Tuning, TuningError
+from tacthmc.tuning._curvature import largest_curvature
+from tacthmc.tuning._mode_search import Search, search_modes
+from tacthmc.tuning._noisy_replicas import noisy_numbers
+from tacthmc.tuning._notes import Notes
+from tacthmc.tuning._plateau import Plateau
+from tacthmc.tuning._replica_base import (
+    Base,
+    base_around,
+    known_base,
+    shapes_of,
+    starts_in_modes,
+)
+from tacthmc.tuning._replica_moves import ExactMoves, LocalMoves
+from tacthmc.tuning._replica_rounds import Round, Rounds
+from tacthmc.tuning._unit_temperature import reasons
+
+NUM_CHAINS, FEW_CHAINS, MAX_LOW_DIMENSION = 8, 2, 10_000
+"""The number of chains in the rounds, that in high dimension, and where that begins."""
+FIRST_RUNGS, MAX_RUNGS = 10, 80
+"""The number of replicas in the first rounds, and the largest one."""
+LAST_LAMBDA = 1e-3
+"""The smallest λ besides 0 of the first ladder."""
+FIRST_ROUNDS, LAST_ROUNDS = (16, 16, 32, 64, 64), (64, 128)
+"""The number of tries of swaps in each round."""
+MAX_REJECTION = 0.6
+"""The mean rejection rate above which the number of replicas is doubled."""
+MAX_GROWTHS, MAX_WIDENINGS = 4, 12
+"""The largest number of times that the number of replicas is doubled, and that the base is widened
+after the first rounds. More rounds follow each of them."""
+DRAWS_PER_INDEPENDENT = 10.0
+"""The number of draws in a round that are worth an independent one."""
+MIN_SEARCH_GRADIENTS, SEARCH_SHARE, FEW_REPLICAS = 30_000.0, 0.1, 5
+"""The gradients that a search for modes may take in any case, and as a share of those of a run
+with few replicas."""
+CURVATURE_GRADIENTS = 60
+"""The gradients that the largest curvature at the start takes."""
+MAX_SHOWN_RUNGS = 12
+"""The largest number of inverse temperatures in a reason."""
+MAX_SPACING = 100
+"""The largest number of swaps between draws."""
+
+
+class _Replicas:
+    """The numbers of replicas while they are found."""
+
+    def __init__(
+        self,
+        key: PRNGKey,
+        untuned: UntunedReplicas,
+        rounds: Rounds,
+        base: Base,
+        moves: LocalMoves,
+    ):
+        self.key, self.untuned, self.rounds = key, untuned, rounds
+        self.base, self.moves = base, moves
+        self.ladder = first_ladder(untuned, base)
+
+    def next_key(self) -> PRNGKey:
+        """A key that has not been used."""
+        self.key, now = jax.random.split(self.key)
+        return now
+
+    def sampler(self, tuning: Tuning | None = None) -> ReplicaPath:
+        """The replicas with the numbers so far."""
+        return ReplicaPath(
+            self.ladder,
+            self.moves.at(self.ladder),
+            base=self.untuned.base if self.base.of_potential else self.base.gaussian,
+            reference=self.base.gaussian,
+            energy_noise=self.moves.energy_noise(len(self.ladder)),
+            swap_every=self.moves.swap_every,
+            tuning=tuning,
+        )
+
+    def begin(self, positions: Position) -> None:
+        """Start chains of replicas at positions, by chain and rung."""
+        self.rounds.start(self.next_key(), self.sampler(), positions)
+
+    def positions(self) -> Position:
+        """The positions of all replicas by chain and rung."""
+        return self.rounds.positions(self.sampler())
+
+    def round(self, swaps: int) -> Round:
+        """A round, after which step sizes and the ladder are better."""
+        found = self.rounds.run(self.sampler(), swaps)
+        if not found.finite:
+            raise TuningError(
+                "replicas diverged in short runs: give step_size and inverse_temperatures"
+            )
+        self.moves.learn(found)
+        if self.untuned.inverse_temperatures is None:
+            self.climb(found.barrier, len(self.ladder))
+        return found
+
+    def climb(self, barrier: Barrier, rungs: int) -> None:
+        """Use a ladder of so many rungs on which all pairs would reject alike."""
+        old, self.ladder = self.ladder, barrier.equalized(rungs)
+        self.moves.move_to(old, self.ladder)
+
+    def resize(self, barrier: Barrier, rungs: int) -> None:
+        """Go on with another number of replicas."""
+        positions, before = self.positions(), len(self.ladder)
+        source = np.rint(np.linspace(0, before - 1, rungs)).astype(int)
+        self.climb(barrier, rungs)
+        self.begin(jax.tree.map(lambda x: x[:, source], positions))
+
+    def is_too_short(self, barrier: Barrier) -> bool:
+        """Whether it takes more replicas to measure the barrier."""
+        rungs = len(self.ladder)
+        if self.untuned.inverse_temperatures is not None or rungs >= MAX_RUNGS:
+            return False
+        return barrier.total > MAX_REJECTION * (rungs - 1)
+
+    def widen(self, found: Round, search: Search, like: Position) -> bool:
+        """Widen the base where draws of the target are wider; returns whether it was."""
+        vectors = found.draws.reshape(-1, found.draws.shape[-1])
+        wider = self.base.covering(vectors, len(vectors) / DRAWS_PER_INDEPENDENT)
+        if wider is self.base:
+            return False
+        positions, self.base = self.positions(), wider
+        self.moves.use_shapes(shapes_of(wider, search, like))
+        # Energies relative to the base are other ones now.
+        self.begin(positions)
+        return True
+
+
+def tune_replicas(
+    key: PRNGKey,
+    untuned: UntunedReplicas,
+    potential: Potential,
+    starts: Position,
+    num_steps: int = 500,
+    progress: bool | None = None,
+    budget: float | None = None,
+) -> ReplicaPath:
+    """Choose the numbers of replicas, from a stack of starting positions.
+
+    ``budget`` is the number of steps of the run that follows, over all chains.
+    """
+    with Notes(untuned.given, progress is not False and jax.process_index() == 0) as notes:
+        first, second = jax.random.split(key)
+        notes.begin("searching for modes")
+        notes.say("searching for modes")
+        most = 0.0 if budget is None else SEARCH_SHARE * FEW_REPLICAS * budget
+        search = search_modes(first, potential, starts, max(most, MIN_SEARCH_GRADIENTS))
+        notes.say(reasons(search))
+        plateau = Plateau(potential, starts, num_steps)
+        replicas, spent = _begun(second, untuned, plateau, search, notes)
+        notes.begin("measuring the barrier")
+        found = _measured(replicas, search, plateau.like)
+        _choose(replicas, found, notes)
+        spent += search.gradients + replicas.rounds.gradients
+        dtype = scalar_dtype(plateau.like)
+        modes = search.modes(dtype) if search.exhaustive else None
+        ends = jax.tree.map(lambda x: x[:, 0], replicas.positions())
+        tuning = Tuning(tuple(notes.choices), spent, ends, modes)
+        notes.say(f"chosen by {spent:,} gradients")
+    return replicas.sampler(tuning)
+
+
+def _begun(
+    key: PRNGKey,
+    untuned: UntunedReplicas,
+    plateau: Plateau,
+    search: Search,
+    notes: Notes,
+) -> tuple[_Replicas, int]:
+    """Replicas with a base and first numbers, at their start, and the gradients that took."""
+    potential, like, spent = plateau.potential, plateau.like, 0
+    chains = FEW_CHAINS if dimension(like) > MAX_LOW_DIMENSION else NUM_CHAINS
+    starts, (first, second) = plateau.positions, jax.random.split(key)
+    base = known_base(potential, untuned.base, search, like)
+    if has_exact_energies(potential):
+        if base is None:
+            vector = np.asarray(flatten(like, scalar_dtype(like)), float)
+            base = base_around(vector, 1 / largest_curvature(first, potential, like))
+            spent = CURVATURE_GRADIENTS
+        shapes = shapes_of(base, search, like)
+        rungs = len(first_ladder(untuned, base))
+        moves: LocalMoves = ExactMoves(shapes, rungs, untuned.num_leapfrog)
+    else:
+        noisy = noisy_numbers(first, plateau, search, base, notes)
+        moves, base, spent, starts = noisy.moves, noisy.base, noisy.gradients, noisy.positions
+    replicas = _Replicas(second, untuned, Rounds(potential, chains), base, moves)
+    replicas.begin(_first_positions(replicas, search, starts))
+    return replicas, spent
+
+
+def first_ladder(untuned: UntunedReplicas, base: Base) -> Float[np.ndarray, " k"]:
+    """The given ladder, or a geometric one."""
+    if untuned.inverse_temperatures is not None:
+        return untuned.inverse_temperatures
+    if base.last > 0:
+        return np.geomspace(1.0, base.last, FIRST_RUNGS)
+    return np.append(np.geomspace(1.0, LAST_LAMBDA, FIRST_RUNGS - 1), 0.0)
+
+
+def _first_positions(replicas: _Replicas, search: Search, starts: Position) -> Position:
+    """Positions of all replicas, in modes or where chains start."""
+    chains, rungs = replicas.rounds.chains, len(replicas.ladder)
+    like = jax.tree.map(lambda x: x[0], starts)
+    if search.found:
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(replicas.next_key())).ravel())
+        scales = replicas.moves.scales(replicas.ladder)
+        vectors = starts_in_modes(rng, search.found, scales, chains)
+        one = jax.vmap(jax.vmap(lambda x: unflatten(x, like)))
+        return one(jnp.asarray(vectors, scalar_dtype(like)))
+    some = jax.tree.map(lambda x: x[jnp.arange(chains) % x.shape[0]], starts)
+    return jax.tree.map(lambda x: jnp.broadcast_to(x[:, None], (chains, rungs, *x.shape[1:])), some)
+
+
+def _measured(replicas: _Replicas, search: Search, like: Position) -> Round:
+    """All rounds; returns the last one."""
+    barrier = _first_rounds(replicas, search, like)
+    for _ in range(MAX_WIDENINGS):
+        found = _last_rounds(replicas, barrier)
+        # The longest rounds see most of the width of the target.
+        if not replicas.widen(found, search, like):
+            return found
+        barrier = replicas.round(FIRST_ROUNDS[-1]).barrier
+    return _last_rounds(replicas, barrier)
+
+
+def _first_rounds(replicas: _Replicas, search: Search, like: Position) -> Barrier:
+    """The barrier, with as many replicas as it takes to measure it."""
+    rounds, growths, widenings = list(FIRST_ROUNDS), MAX_GROWTHS, MAX_WIDENINGS
+    while True:
+        found = replicas.round(rounds.pop(0))
+        wider = replicas.widen(found, search, like)
+        if rounds:
+            continue
+        if wider and widenings:
+            widenings, rounds = widenings - 1, list(FIRST_ROUNDS[-1:])
+        elif growths and replicas.is_too_short(found.barrier):
+            growths, rounds = growths - 1, list(FIRST_ROUNDS[-2:])
+            replicas.resize(found.barrier, min(2 * len(replicas.ladder), MAX_RUNGS))
+        else:
+            return found.barrier
+
+
+def _last_rounds(replicas: _Replicas, barrier: Barrier) -> Round:
+    """The last rounds, with the final number of replicas."""
+    replicas.moves.lengthen()
+    if replicas.untuned.inverse_temperatures is None:
+        replicas.resize(barrier, rungs_for(barrier.total, MAX_RUNGS))
+    *before, last = LAST_ROUNDS
+    for swaps in before:
+        replicas.round(swaps)
+    return replicas.round(last)
+
+
+def _choose(replicas: _Replicas, found: Round, notes: Notes) -> None:
+    """Note the choices of the last rounds."""
+    barrier, rungs = found.barrier.total, len(replicas.ladder)
+    few = len(replicas.ladder) <= MAX_SHOWN_RUNGS
+    shown = ", ".join(f"{lam:.3g}" for lam in replicas.ladder[:MAX_SHOWN_RUNGS])
+    shown += "" if few else ", …"
+    notes.choose("base", replicas.base.gaussian, replicas.base.reason)
+    notes.choose("barrier", barrier, "Λ, the sum of the rejection rates of neighbors")
+    why = "about 2Λ + 1" if rungs < MAX_RUNGS else f"the most; 2Λ + 1 is {2 * barrier + 1:.0f}"
+    notes.choose("replicas", rungs, why)
+    low, high = found.barrier.rejections.min(), found.barrier.rejections.max()
+    notes.choose(
+        "inverse_temperatures",
+        replicas.ladder,
+        f"λ = {shown}; {low:.0%} to {high:.0%} of swaps were rejected",
+    )
+    for choice in replicas.moves.choices(found):
+        notes.choose(*choice)
+    notes.choose("keep_every", *_spacing(found.energies, replicas.moves.swap_every))
+
+
+def _spacing(energies: Float[np.ndarray, "c n"], swap_every: int) -> tuple[int, str]:
+    """The number of steps between draws, and the reason."""
+    rho = autocorrelation(energies, energies.shape[1] // 2)
+    below = np.flatnonzero(rho < 0.05)
+    time = 1 + 2 * float(rho[1 : below[0] if len(below) else None].sum())
+    swaps = int(np.clip(time / 2, 1, MAX_SPACING))
+    return swaps * swap_every, "half the autocorrelation time of the energy"
