@@ -20,6 +20,8 @@ from tacthmc.dynamics import (
     LinearMap,
     MatrixThermostat,
     Metadynamics,
+    ModeJumps,
+    Modes,
     Refresh,
     ScheduledTempering,
     TensorThermostat,
@@ -40,9 +42,40 @@ WIDENING = Coordinates(center="mean")
 LINEAR = Coordinates(LinearMap(SCALE, shift=SHIFT), center="mean")
 
 
+def jumps(every: int) -> ModeJumps:
+    """Jumps between two modes that the target of the table, which has one, does not have."""
+    centers = np.array([[0.2, -0.1, 0.3], [-1.0, 1.0, -0.5]])
+    scales = np.array([[[0.9, 0, 0], [0.3, 0.8, 0], [0, 0.2, 1.1]], np.diag([0.5, 1.5, 0.7])])
+    return ModeJumps(Modes(centers, scales, [0.6, 0.4]), every)
+
+
 def seven(eta: Any) -> list[Any]:
     """The paper's tuple."""
     return [eta, eta, 0.1, 0.1, 1.0, 1.0, EVERY]
+
+
+class OnAllData(tacthmc.dynamics.Sampler):
+    """A sampler that needs exact energies, with those of any potential and a base.
+
+    It leaves out the noise and the batches of the table's potentials.
+    """
+
+    inner: Any
+
+    @property
+    def gradients_per_step(self):
+        return self.inner.gradients_per_step
+
+    def init(self, key, position, model=None):
+        return self.inner.init(key, position, model)
+
+    def noise(self, key, position):
+        return self.inner.noise(key, position)
+
+    def advance(self, noise, state, potential, batch):
+        exact = tacthmc.potential(potential.energy)
+        base = samplers.gaussian_base(0.0, 2.0)
+        return self.inner.advance(noise, state, samplers.with_base(exact, base), ())
 
 
 def tempered(eta: Any, bias: Any, thermostat: Any) -> tacthmc.dynamics.Langevin:
@@ -72,6 +105,10 @@ SAMPLERS: dict[str, Callable[[Any], tacthmc.dynamics.Sampler]] = {
     ),
     "without-thermostat": lambda eta: samplers.without_thermostat(eta),
     "sgnht": lambda eta: tacthmc.sgnht(eta, refresh=Refresh(every=EVERY)),
+    "sgnht-jumps": lambda eta: tacthmc.sgnht(eta, jumps=jumps(EVERY)),
+    "tact-jumps": lambda eta: tacthmc.tact(
+        eta, coordinates=Coordinates(LinearMap(SCALE, shift=SHIFT)), jumps=jumps(25)
+    ),
     "sghmc": lambda eta: tacthmc.sghmc(eta, noise_estimate=0.5),
     "sgld": lambda eta: tacthmc.sgld(eta),
     "psgld": lambda eta: tacthmc.psgld(eta),
@@ -81,10 +118,22 @@ SAMPLERS: dict[str, Callable[[Any], tacthmc.dynamics.Sampler]] = {
     "replica-exchange": lambda eta: tacthmc.replica_exchange(
         eta, temperatures=(1, 2, 4), swap_every=3, energy_noise="measured"
     ),
+    "replica-path": lambda eta: OnAllData(
+        tacthmc.replica_exchange(eta, inverse_temperatures=(1, 0.5, 0), num_leapfrog=2)
+    ),
+    "replica-path-noisy": lambda eta: tacthmc.replica_exchange(
+        eta,
+        inverse_temperatures=(1, 0.5, 0),
+        base=samplers.gaussian_base(0.0, 2.0),
+        swap_every=3,
+        energy_noise="measured",
+    ),
     "cyclical": lambda eta: tacthmc.cyclical(eta, cycle_steps=30, explore=0.3),
     "restarted": lambda eta: tacthmc.restarted(
         tacthmc.sgnht(eta), every=20, start=from_anywhere, burn=5
     ),
+    "ct-hmc": lambda eta: OnAllData(samplers.ct_hmc(eta, 3)),
+    "ctld": lambda eta: samplers.ctld(eta),
 }
 
 START = {"a": np.array([0.5, -0.3]), "b": np.array([[0.2]])}

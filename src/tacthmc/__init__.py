@@ -25,6 +25,7 @@ from tacthmc.potentials._noisy import noisy as noisy
 from tacthmc.potentials._posterior import posterior as posterior
 from tacthmc.potentials._streamed import streamed as streamed
 from tacthmc.report._page import write_report as write_report
+from tacthmc.run._effective import effective as effective
 from tacthmc.run._failure import DivergedWarning as DivergedWarning
 from tacthmc.run._keep import Keep as Keep
 from tacthmc.run._program import Program as Program

@@ -10,11 +10,12 @@ from jaxtyping import Array
 from tacthmc import _checks as checks
 from tacthmc.dynamics import Sampler
 from tacthmc.potentials import Potential
-from tacthmc.run import Keep, PerChain, Run
+from tacthmc.run import Effective, Keep, PerChain, Run
+from tacthmc.run._effective import check_until
 from tacthmc.run._plan import Callback, check_callbacks, check_progress
 from tacthmc.run._sample import one_key, run_chains
 from tacthmc.run._start import chain_positions, check_start
-from tacthmc.samplers import Untuned
+from tacthmc.samplers import Untuned, UntunedReplicas
 from tacthmc.store import Store
 from tacthmc.tuning._first import tuned_first
 from tacthmc.tuning._tune import check_tunable
@@ -22,7 +23,7 @@ from tacthmc.tuning._tune import check_tunable
 
 def sample(
     key: Array,
-    sampler: Sampler | Sequence[Sampler] | Untuned,
+    sampler: Sampler | Sequence[Sampler] | Untuned | UntunedReplicas,
     potential: Potential,
     init: Any,
     num_steps: int,
@@ -33,6 +34,7 @@ def sample(
     mesh: Mesh | None = None,
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
+    until: Effective | None = None,
 ) -> Run:
     """Run chains and keep their draws at unit temperature.
 
@@ -42,15 +44,16 @@ def sample(
             is the exception: its numbers depend on the number of chains.)
         sampler: any sampler or optimizer of the package; or a list of them, one for each chain,
             that differ only in their numbers and run in one compiled program. A sampler whose
-            numbers are not set, ``tact()``, is tuned by short runs first (:func:`tacthmc.tune`).
-            These say so, and move each chain to a better start; ``run.tuning`` lists what they
-            chose.
+            numbers are not set, ``tact()`` or ``replica_exchange()``, is tuned by short runs first
+            (:func:`tacthmc.tune`). These say so, and move each chain to a better start;
+            ``run.tuning`` lists what they chose.
         potential: the energy to sample, exp(−U). To sample some leaves of a pytree and hold the
             others fixed, see :func:`tacthmc.potentials.subset`.
         init: one position for all chains, or one with a leading axis of ``num_chains``. Where
             both readings are possible, a vector is one position and a matrix is one position per
             row. :class:`tacthmc.PerChain` states that there is one for each chain.
-        num_steps: steps per chain, rounded up to a multiple of ``keep.every``.
+        num_steps: steps per chain, rounded up to a multiple of ``keep.every``. With ``until`` they
+            are the most.
         num_chains: how many chains run, in one compiled program. With a list of samplers, its
             length.
         keep: which draws are kept (:class:`tacthmc.Keep`). The default is those at unit
@@ -67,6 +70,10 @@ def sample(
         callbacks: functions called with a :class:`tacthmc.run.Snapshot` after each chunk of about
             a second. A callback that returns True ends the run there. A
             :class:`tacthmc.run.Observer` keeps what it gathered when a run is resumed.
+        until: a condition that ends the run, ``tacthmc.effective(400)`` for 400 effective draws
+            (:func:`tacthmc.effective`). ``run.until`` says whether it was reached. The default
+            warm-up is then the first tenth of the steps that were made; callbacks see its draws,
+            too.
 
     A chain that is no longer finite stops the run at the end of the chunk with a
     ``DivergedWarning``. All earlier draws are kept, and ``run.failures`` says more. Ctrl-C stops
@@ -78,7 +85,7 @@ def sample(
     >>> run.draws.shape
     (4, 90, 2)
     """
-    if isinstance(sampler, Untuned):
+    if isinstance(sampler, (Untuned, UntunedReplicas)):
         checks.instance(
             "potential", potential, Potential, "made by tacthmc.potential or .posterior"
         )
@@ -89,7 +96,9 @@ def sample(
         check_tunable(potential)
         starts = chain_positions(potential, init, num_chains)
         check_start(potential, starts, key)
-        sampler, starts = tuned_first(key, sampler, potential, starts, progress)
+        if until is not None:
+            check_until(until, keep or Keep(), starts)
+        sampler, starts = tuned_first(key, sampler, potential, starts, num_steps, progress)
         init = PerChain(starts)
     return run_chains(
         key,
@@ -103,4 +112,5 @@ def sample(
         mesh=mesh,
         progress=progress,
         callbacks=callbacks,
+        until=until,
     )

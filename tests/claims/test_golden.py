@@ -10,6 +10,8 @@ import pytest
 from tests.golden.runs import FOLDER, RUNS, numbers
 from tests.table import SAMPLERS
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 TOLERANCE = 1e-10
 SURE_ROWS = 8
 """Rows of 10 steps after which two trajectories with a ξ still agree to the tolerance.

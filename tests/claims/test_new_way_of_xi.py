@@ -26,6 +26,8 @@ from tests import properties
 from tests.budget import assert_mean
 from tests.table import minibatched
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 class DiffusingTempering(Tempering):
     r"""ξ without momentum: overdamped Langevin dynamics between the walls,

@@ -198,6 +198,7 @@ def reproduce(
         "tacthmc sample model.py --steps 200000 --chains 4 --out runs/model",
         "tacthmc sample model.py:wide --sampler sgnht --step-size 1e-3 --out runs/wide",
         "tacthmc sample model.py --tune --report --seed 7",
+        "tacthmc sample model.py --until 400 --steps 10000000",
     )
 )
 def sample(
@@ -214,7 +215,17 @@ def sample(
         Path | None,
         typer.Option(help="A new folder for the run; by default runs/FILE.", show_default=False),
     ] = None,
-    steps: Annotated[int, typer.Option(help="Steps per chain, including warm-up.")] = 100_000,
+    steps: Annotated[
+        int, typer.Option(help="Steps per chain, including warm-up; with --until the most.")
+    ] = 100_000,
+    until: Annotated[
+        int | None,
+        typer.Option(
+            help="End the run when every parameter shown, the energy and the shares of known modes"
+            " have so many effective draws, and R-hat is at most 1.01.",
+            show_default=False,
+        ),
+    ] = None,
     chains: Annotated[int, typer.Option(help="Number of chains.")] = 4,
     sampler: Annotated[
         SamplerName | None,
@@ -236,7 +247,7 @@ def sample(
     ] = False,
     warmup: Annotated[
         int | None,
-        typer.Option(help="First steps that are not kept; by default a tenth of --steps."),
+        typer.Option(help="First steps that are not kept; by default a tenth of all."),
     ] = None,
     keep: Annotated[
         Keep, typer.Option(help="Draws at unit temperature only, or all with weights.")
@@ -261,6 +272,7 @@ def sample(
 
         model = load_model(path, name)
         key = jax.random.key(seed)
+        condition = None if until is None else tacthmc.effective(until)
         given = {"step_size": step_size, "noise": noise}
         settings = {k: v for k, v in given.items() if v is not None}
         named = None if sampler is None else sampler.value
@@ -279,6 +291,7 @@ def sample(
                 temperatures="all" if keep is Keep.all else "unit",
             ),
             store=folder,
+            until=condition,
         )
         typer.echo(str(run.summary()))
         _afterwards(run, folder, report)
@@ -344,13 +357,24 @@ def report(
 
 
 @app.command(
-    epilog=_examples("tacthmc resume runs/model", "tacthmc resume runs/model --steps 1000000")
+    epilog=_examples(
+        "tacthmc resume runs/model",
+        "tacthmc resume runs/model --steps 1000000",
+        "tacthmc resume runs/model --until 1000",
+    )
 )
 def resume(
     path: Folder,
     steps: Annotated[
         int | None,
         typer.Option(help="Total steps per chain, to make a finished run longer."),
+    ] = None,
+    until: Annotated[
+        int | None,
+        typer.Option(
+            help="End the run at so many effective draws; by default as it was begun.",
+            show_default=False,
+        ),
     ] = None,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")
@@ -360,7 +384,8 @@ def resume(
     import tacthmc
 
     with _short_errors():
-        run = tacthmc.resume(path, num_steps=steps)
+        condition = None if until is None else tacthmc.effective(until)
+        run = tacthmc.resume(path, num_steps=steps, until=condition)
         typer.echo(str(run.summary()))
         _afterwards(run, path, report)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tacthmc import _checks as checks
 from tacthmc.dynamics import Sampler
 from tacthmc.potentials import Potential
-from tacthmc.samplers import Untuned
+from tacthmc.samplers import Untuned, UntunedReplicas
 
 DEFAULT = "model"
 _LIBRARIES = ("tacthmc", "jax", "jaxlib", "equinox", "jaxtyping", "beartype", "typer", "click")
@@ -66,7 +66,7 @@ class Model(NamedTuple):
 
     potential: Potential
     start: Any
-    sampler: Sampler | Untuned | None
+    sampler: Sampler | Untuned | UntunedReplicas | None
 
 
 def write_template(path: Path, force: bool = False) -> None:
@@ -169,7 +169,7 @@ def _checked(returned: Any, where: str) -> Model:
             f"{where} must return {expected}; the first is {_brief(potential)}, expected a"
             " potential from tacthmc.potential or tacthmc.posterior"
         )
-    if rest and not isinstance(rest[0], (Sampler, Untuned)):
+    if rest and not isinstance(rest[0], (Sampler, Untuned, UntunedReplicas)):
         raise ModelFileError(
             f"{where} must return {expected}; the third is {_brief(rest[0])}, expected a sampler"
             " such as tacthmc.tact(step_size=…), or tacthmc.tact() to have its numbers chosen"

@@ -12,7 +12,7 @@ from tacthmc.dynamics import Sampler
 from tacthmc.potentials import StreamedPosterior
 from tacthmc.potentials._base import innermost
 from tacthmc.run._start import chain_positions
-from tacthmc.samplers import Untuned
+from tacthmc.samplers import Untuned, UntunedReplicas
 from tacthmc.tuning._curvature import first_step_size
 
 
@@ -24,7 +24,7 @@ def chosen_sampler(
     chains: int,
     tune: bool,
     say: Callable[[str], Any],
-) -> Sampler | Untuned:
+) -> Sampler | Untuned | UntunedReplicas:
     """A sampler by its name and settings, with a guess of the step size if none is given.
 
     >>> import jax, jax.numpy as jnp

@@ -220,3 +220,8 @@ def start_keys(start: PRNGKey) -> tuple[PRNGKey, PRNGKey]:
 def step_keys(steps: PRNGKey, step: Array | int) -> tuple[PRNGKey, PRNGKey]:
     """The keys of the noise and of the batch of a step."""
     return derive_key(steps, 1, step), derive_key(steps, 2, step)
+
+
+def jump_key(steps: PRNGKey, step: Array | int) -> PRNGKey:
+    """The key of a jump between modes after a step."""
+    return derive_key(steps, 3, step)

@@ -21,6 +21,8 @@ from tacthmc.dynamics._langevin import StepNoise as StepNoise
 from tacthmc.dynamics._linear_map import LinearMap as LinearMap
 from tacthmc.dynamics._low_rank import LowRank as LowRank
 from tacthmc.dynamics._matrix_thermostat import MatrixThermostat as MatrixThermostat
+from tacthmc.dynamics._mode_jumps import ModeJumps as ModeJumps
+from tacthmc.dynamics._mode_jumps import Modes as Modes
 from tacthmc.dynamics._refresh import Refresh as Refresh
 from tacthmc.dynamics._sampler import Sampler as Sampler
 from tacthmc.dynamics._scheduled_tempering import ScheduledTempering as ScheduledTempering

@@ -35,6 +35,7 @@ from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate, Scalar
 from tacthmc.compiler._materialize import computed_once
 from tacthmc.compiler._random import normals
 from tacthmc.dynamics._coordinates import Coordinates, Rates
+from tacthmc.dynamics._mode_jumps import Jump, ModeJumps
 from tacthmc.dynamics._refresh import Refresh
 from tacthmc.dynamics._sampler import Sampler
 from tacthmc.dynamics._state import Info, State
@@ -268,6 +269,8 @@ class Langevin(Sampler):
     noise_estimate: Any
     tuning: Any
     """The choices of :func:`tacthmc.tune` and their reasons; None for numbers given by hand."""
+    jumps: ModeJumps | None
+    """Moves between known modes, which a run makes between its intervals."""
     refresh: Refresh | None = eqx.field(static=True)
 
     def __init__(
@@ -283,6 +286,7 @@ class Langevin(Sampler):
         bath_temperature: Number = 1.0,
         refresh: Refresh | None = None,
         noise_estimate: Any = None,
+        jumps: ModeJumps | None = None,
     ):
         """Join the parts; :func:`tacthmc.tact` explains the arguments."""
         checks.positive("step_size", step_size)
@@ -298,7 +302,7 @@ class Langevin(Sampler):
         self.integrator = Splitting() if integrator is None else integrator
         self.coordinates = Coordinates() if coordinates is None else coordinates
         self.tempering = None if tempering is None else _with_defaults(tempering, step_size, noise)
-        self.refresh, self.tuning = refresh, None
+        self.refresh, self.jumps, self.tuning = refresh, jumps, None
         self._check_parts()
 
     def _check_parts(self) -> None:
@@ -309,6 +313,8 @@ class Langevin(Sampler):
         )
         if self.refresh is not None:
             checks.instance("refresh", self.refresh, Refresh, "a tacthmc.dynamics.Refresh")
+        if self.jumps is not None:
+            checks.instance("jumps", self.jumps, ModeJumps, "a tacthmc.dynamics.ModeJumps")
         self.integrator.check(self.coordinates)
         self.coordinates.check(self.tempering, self.thermostat, (self.step_size, self.injected))
         if self.coordinates.widens and self.noise_estimate is not None:
@@ -377,6 +383,17 @@ class Langevin(Sampler):
         state = self._refreshed(result.state, now, noise, unit)
         state = self.coordinates.recentered(state, parts.tempering)
         return state, self._info(state, now, result, unit, potential)
+
+    def jump(self, key: PRNGKey, state: State, potential: Potential) -> tuple[State, Jump]:
+        """One attempt to jump to another mode, for a state at unit temperature."""
+        assert self.jumps is not None
+        found = self.jumps.move(key, self.position(state), potential)
+        inside = self.coordinates.from_theta(found.position)
+        # Without an accepted jump φ keeps all its digits.
+        position = jax.tree.map(
+            lambda new, old: jnp.where(found.accepted, new, old), inside, state.position
+        )
+        return replace(state, position=position), found
 
     def rates(self, step: Array, position: Position) -> Rates:
         """All rates at a step, in the dtype of the position's scalars."""

@@ -1,5 +1,7 @@
 """Programs of chains, the driver that runs them, and finished runs."""
 
+from tacthmc.run._effective import Effective as Effective
+from tacthmc.run._effective import Standing as Standing
 from tacthmc.run._failure import DivergedWarning as DivergedWarning
 from tacthmc.run._keep import Keep as Keep
 from tacthmc.run._monitor import Observer as Observer

@@ -17,6 +17,7 @@ from tacthmc.compiler._hosts import all_gather, all_gather_json, raise_together
 from tacthmc.compiler._mesh import ambient, local_chains
 from tacthmc.run._failure import Failure, failures_in
 from tacthmc.run._feed import Feed, Feeder
+from tacthmc.run._goal import Goal
 from tacthmc.run._interval import Kept
 from tacthmc.run._monitor import ChunkDraws, Monitor, Observer, Progress, Snapshot
 from tacthmc.run._plan import Outcome, Plan
@@ -131,8 +132,12 @@ class Driver:
         seconds: float = 0.0,
         compile_seconds: float = 0.0,
         failures: Sequence[Failure] = (),
+        goal: Goal | None = None,
     ):
-        """Continue after ``seconds`` and ``failures`` of an earlier process, if there were any."""
+        """Continue after ``seconds`` and ``failures`` of an earlier process, if there were any.
+
+        ``goal`` may end the run before the plan does.
+        """
         self._plan, self._sink, self._feeder = plan, sink, feeder
         self._store = sink if isinstance(sink, StoreWriter) else None
         self._begun = time.perf_counter() - seconds
@@ -141,7 +146,9 @@ class Driver:
         self._count = 1
         self._error: Exception | None = None
         self._stop_requested = False
-        self._run_ahead = all(observer.run_ahead for observer in self._observers())
+        self._goal = goal
+        self._watchers = [*plan.callbacks, *([] if goal is None else [goal])]
+        self._observers = [each for each in self._watchers if isinstance(each, Observer)]
         self._last_commit = (done, time.perf_counter())
         self._last_ready = time.perf_counter()
 
@@ -157,10 +164,11 @@ class Driver:
         with ambient(plan.program.mesh):
             outcome.compile_seconds += self._compile()
             stored = self._store is not None
-            total = plan.intervals * plan.every
-            shown = Progress(plan.progress, plan.num_chains, total, outcome.compile_seconds)
+            goal = None if self._goal is None else self._goal.progress
+            took = outcome.compile_seconds
+            shown = Progress(plan.progress, plan.num_chains, plan.total, took, goal)
             begun = time.perf_counter() - self._begun
-            monitor = Monitor(plan.num_chains, total, self._sink.counts, begun)
+            monitor = Monitor(plan.num_chains, plan.total, self._sink.counts, begun)
             try:
                 with Interrupt(stored) as interrupt, shown:
                     self._loop(monitor, shown, interrupt)
@@ -176,8 +184,7 @@ class Driver:
         planned = int(all_gather(self._next_count(launched))[0])
         self._prepare(planned)
         while more or flight is not None:
-            # An observer may have to process a chunk before the next one begins.
-            hold = flight is not None and not self._run_ahead
+            hold = flight is not None and self._holds(flight.done)
             batches = None if hold else self._batches(planned)
             following, stop, due = self._decided(launched + planned, interrupt, flight)
             more, ahead = planned > 0 and not stop, None
@@ -188,24 +195,37 @@ class Driver:
             if flight is not None and self._finish_chunk(flight, monitor, shown, due):
                 break
             flight, more = ahead, more and hold
-        outcome.interrupted = outcome.done < self._plan.intervals and not self._has_failed
+        outcome.interrupted = not self._is_finished and not self._has_failed
         self._finish()
         # Everything is saved, so errors can be raised now.
         raise_together(self._reraise)
+
+    def _holds(self, done: int) -> bool:
+        """Whether an observer has to process the chunk to ``done`` before the next one begins."""
+        return any(observer.holds(done) for observer in self._observers)
 
     def _finish_chunk(
         self, flight: InFlightChunk, monitor: Monitor, shown: Progress, due: bool
     ) -> bool:
         """Process a chunk, run the callbacks, and save if ``due``; returns whether to stop."""
         snapshot = self._take_in(flight, monitor)
-        shown.update(snapshot)
         self._stop_requested = self._run_callbacks(snapshot) or self._stop_requested
+        shown.update(snapshot)
         if self._has_failed:
             return True
         # After the callbacks, because their memory is stored too.
         if due:
             self._commit()
         return False
+
+    @property
+    def _is_finished(self) -> bool:
+        """Whether the run has made all its steps, or reached its goal."""
+        if self._goal is not None:
+            self._outcome.standing = self._goal.standing
+            if self._goal.standing.reached:
+                return True
+        return self._outcome.done >= self._plan.intervals
 
     @property
     def _has_failed(self) -> bool:
@@ -237,7 +257,7 @@ class Driver:
     def _run_callbacks(self, snapshot: Snapshot) -> bool:
         """Whether a callback requests to stop. An error stops the run without losing draws."""
         try:
-            requests = [bool(callback(snapshot)) for callback in self._plan.callbacks]
+            requests = [bool(callback(snapshot)) for callback in self._watchers]
             return any(requests)
         except Exception as error:
             self._error = self._error or error
@@ -255,14 +275,11 @@ class Driver:
         every = self._commit_intervals()
         if every is not None:
             count = min(count, every - launched % every)
-        for observer in self._observers():
+        for observer in self._observers:
             stop = observer.next_stop(launched)
             if stop is not None and stop > launched:
                 count = min(count, stop - launched)
         return min(count, left)
-
-    def _observers(self) -> list[Observer]:
-        return [each for each in self._plan.callbacks if isinstance(each, Observer)]
 
     def _commit_intervals(self) -> int | None:
         store = self._plan.store
@@ -350,7 +367,7 @@ class Driver:
             )
         )
 
-    def _commit(self, finished: bool = False) -> None:
+    def _commit(self) -> None:
         assert self._store is not None
         outcome = self._outcome
         notes = {
@@ -360,20 +377,21 @@ class Driver:
             "interrupted": outcome.interrupted,
             "failures": [failure.to_json() for failure in outcome.failures],
             "places": _furthest(self._places),
+            "until": None if self._goal is None else self._goal.notes(),
         }
         steps = outcome.done * self._plan.every
         memory = {
             f"{number}.{name}": value
-            for number, observer in enumerate(self._observers())
+            for number, observer in enumerate(self._observers)
             for name, value in observer.memory().items()
         }
-        self._store.commit(steps, outcome.chains, notes, finished, memory)
+        self._store.commit(steps, outcome.chains, notes, self._is_finished, memory)
         self._last_commit = (outcome.done, time.perf_counter())
 
     def _finish(self) -> None:
         """Write everything to disk, and wait for the checkpoint."""
         if self._store is not None:
-            self._commit(finished=self._outcome.done >= self._plan.intervals)
+            self._commit()
             raise_together(self._store.checkpoints.wait)
 
 

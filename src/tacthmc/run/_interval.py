@@ -16,6 +16,7 @@ from tacthmc._typing import Position, PRNGKey, Scalar
 from tacthmc.compiler._random import start_keys, step_keys
 from tacthmc.dynamics import Info, Sampler
 from tacthmc.potentials import Potential
+from tacthmc.run._jumps import jump_if_due
 from tacthmc.run._relaxation import Window, after_step, new_visit
 
 # Random numbers are drawn for a block of steps at a time. In low dimension that costs far less than
@@ -62,6 +63,10 @@ class Row(NamedTuple):
     xi_thermostat: Scalar | None
     round_trips: Int[Array, ""] | None
     xi_energy: Scalar | None
+    mode: Int[Array, ""] | None = None
+    """The known mode that the position is in, of a sampler that jumps between modes."""
+    jumped: Bool[Array, ""] | None = None
+    """Whether a jump was accepted, perhaps to another place in the same mode."""
 
 
 class Kept(NamedTuple):
@@ -145,11 +150,13 @@ def run_interval(
     after: Int[Array, ""],
     shape: Shape,
     heavy: bool = False,
+    number: Int[Array, ""] | None = None,
 ) -> tuple[Chain, Row, Kept]:
     """One interval of one chain: a row, and a draw that counts if the row says ``keep``.
 
     ``batches`` has the batches of a streamed posterior with a leading axis of steps, or is None.
-    ``heavy`` says that the gradient dominates the cost of a step.
+    ``heavy`` says that the gradient dominates the cost of a step. ``number`` counts the intervals
+    of the run, the same for all chains, where the sampler jumps between modes.
     """
     block = block_steps(shape.every, dimension(chain.state.position))
     blocks, rest = divmod(shape.every, block)
@@ -170,7 +177,14 @@ def run_interval(
     carry, _ = jax.lax.scan(one_block, carry, part(0, blocks, block), length=blocks, unroll=pair)
     if rest:
         carry, _ = one_block(carry, part(blocks * block, rest), rest)
-    row = _row(carry, after, shape)
+    if number is None:
+        row = _row(carry, after, shape)
+        return carry.chain, row, _kept(sampler, potential, carry.chain, shape)
+    state, last, mode, jumped = jump_if_due(
+        sampler, potential, key, (carry.chain.state, carry.last), number, shape.every
+    )
+    carry = carry._replace(chain=carry.chain._replace(state=state), last=last)
+    row = _row(carry, after, shape)._replace(mode=mode, jumped=jumped)
     return carry.chain, row, _kept(sampler, potential, carry.chain, shape)
 
 

@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from tacthmc import _checks as checks
-from tacthmc.dynamics import Langevin
 from tacthmc.potentials import Potential
 from tacthmc.run._relaxation import WINDOW_BLOCKS
 
@@ -70,7 +69,7 @@ class Keep:
         """The same options, with the defaults for a sampler and the length of a run."""
         every, after = self.every, self.after
         if every is None:
-            tuning = sampler.tuning if isinstance(sampler, Langevin) else None
+            tuning = getattr(sampler, "tuning", None)
             every = DEFAULT_EVERY if tuning is None else int(tuning["keep_every"])
         if after is None:
             after = 0 if num_steps is None else num_steps // 10

@@ -118,6 +118,12 @@ class Observer:
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Restore the stored arrays."""
 
+    def holds(self, done: int) -> bool:
+        """Whether the next chunk waits until the observer has processed the one that ends at
+        interval ``done``; by default always or never, as ``run_ahead`` says.
+        """
+        return not self.run_ahead
+
     def next_stop(self, done: int) -> int | None:
         """The interval at which the chunk after ``done`` intervals has to end, or None for any."""
         return None
@@ -178,10 +184,20 @@ COLUMNS = (
 class Progress:
     """A live display in a terminal, a line a minute elsewhere, or nothing."""
 
-    def __init__(self, live: bool | None, num_chains: int, total: int, compile_seconds: float):
-        """Show ``total`` steps; ``live`` None shows the live display only in a terminal."""
+    def __init__(
+        self,
+        live: bool | None,
+        num_chains: int,
+        total: int,
+        compile_seconds: float,
+        goal: Callable[[], str] | None = None,
+    ):
+        """Show ``total`` steps; ``live`` None shows the live display only in a terminal.
+
+        ``goal`` says how far the run is from its goal, if it may end before ``total`` steps.
+        """
         here = jax.process_index() == 0 and live is not False
-        self._num_chains, self._total = num_chains, total
+        self._num_chains, self._total, self._goal = num_chains, total, goal
         self._compile_seconds = compile_seconds
         self._live: Any = None
         self._bar: Any = None
@@ -212,17 +228,26 @@ class Progress:
         if self._live is not None:
             from rich.console import Group
 
-            self._bar.update(self._bar.task_ids[0], completed=snapshot.step, note=_note(snapshot))
+            note = self._note(snapshot)
+            self._bar.update(self._bar.task_ids[0], completed=snapshot.step, note=note)
             self._live.update(Group(self._bar, _table(snapshot)), refresh=True)
         elif self._lines and time.perf_counter() - self._last_line >= LINE_SECONDS:
             self._last_line = time.perf_counter()
             share = 100 * snapshot.step / snapshot.num_steps
             print(
                 f"tacthmc: step {snapshot.step} of {snapshot.num_steps} ({share:.0f}%),"
-                f" {_note(snapshot)}",
+                f" {self._note(snapshot)}",
                 file=sys.stderr,
                 flush=True,
             )
+
+    def _note(self, snapshot: Snapshot) -> str:
+        left = snapshot.seconds_left
+        clock = f"{int(left // 3600)}:{int(left % 3600 // 60):02d}:{int(left % 60):02d} left"
+        speed = f"{snapshot.steps_per_second:,.0f} steps/s"
+        if self._goal is None:
+            return f"{speed}, {clock}, {int(snapshot.kept.sum())} draws"
+        return f"{speed}, {self._goal()}, at most {clock}"
 
     def __enter__(self) -> "Progress":
         """Start the display."""
@@ -239,14 +264,6 @@ class Progress:
         """Stop the display, which leaves its last state on the screen."""
         if self._live is not None:
             self._live.stop()
-
-
-def _note(snapshot: Snapshot) -> str:
-    left = snapshot.seconds_left
-    clock = f"{int(left // 3600)}:{int(left % 3600 // 60):02d}:{int(left % 60):02d}"
-    return (
-        f"{snapshot.steps_per_second:,.0f} steps/s, {clock} left, {int(snapshot.kept.sum())} draws"
-    )
 
 
 def _table(snapshot: Snapshot) -> Any:

@@ -13,12 +13,14 @@ from tacthmc._typing import PRNGKey
 from tacthmc.potentials import Posterior, Potential, StreamedPosterior
 from tacthmc.potentials._base import innermost
 from tacthmc.potentials._streamed import Source
+from tacthmc.run._effective import Effective, Standing
 from tacthmc.run._failure import DivergedWarning, Failure
 from tacthmc.run._feed import MAX_FEED_BYTES, Feeder
 from tacthmc.run._monitor import Snapshot
 from tacthmc.run._program import CHUNK_INTERVALS, Chains, Program
 from tacthmc.run._record import Record
 from tacthmc.run._result import Run
+from tacthmc.run._trimmed import WARM_UP_PART, without_warm_up
 from tacthmc.store._folder import Folder
 from tacthmc.store._store import Store
 
@@ -40,6 +42,8 @@ class Outcome:
     compile_seconds: float
     interrupted: bool = False
     failures: list[Failure] = field(default_factory=list)
+    standing: Standing | None = None
+    """Where the condition of the run stands, if it has one."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,10 @@ class Plan:
     """Whether the run continues after a chain has failed."""
     is_driven: bool = False
     """Whether the caller made the program, and with it chose the devices."""
+    until: Effective | None = None
+    """The condition that may end the run before ``num_steps``."""
+    drops_tenth: bool = False
+    """Whether the warm-up is the first tenth of the steps that are made in the end."""
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -76,22 +84,37 @@ class Plan:
         return -(-self.num_steps // self.every)
 
     @property
+    def total(self) -> int:
+        """The number of steps of the whole run: ``num_steps`` in whole intervals."""
+        return self.intervals * self.every
+
+    @property
     def num_chains(self) -> int:
         """The number of chains."""
         return self.program.num_chains
+
+    def warm_up(self, steps: int) -> int:
+        """The last step without draws, after so many steps."""
+        after = self.program.keep.after
+        assert after is not None
+        return steps // WARM_UP_PART if self.drops_tenth else after
 
     def result(self, record: Record, outcome: Outcome, folder: Folder | None = None) -> Run:
         """The finished run, with a warning for each chain that failed."""
         for failure in outcome.failures:
             warnings.warn(str(failure), DivergedWarning, stacklevel=4)
+        keep, steps = self.program.keep, outcome.done * self.every
+        if self.drops_tenth:
+            record, keep = without_warm_up(record, keep, steps)
         return Run(
             program=lambda: (self.program.samplers, self.potential),
             key=self.key,
             record=record,
             chains=outcome.chains,
             failures=tuple(outcome.failures),
-            num_steps=outcome.done * self.every,
-            keep=self.program.keep,
+            num_steps=steps,
+            keep=keep,
+            until=outcome.standing,
             interrupted=outcome.interrupted,
             seconds=outcome.seconds,
             compile_seconds=outcome.compile_seconds,

@@ -26,7 +26,7 @@ from tacthmc.compiler._mesh import (
 )
 from tacthmc.compiler._random import chain_keys
 from tacthmc.compiler._words import fingerprint, pack_words, unpack_words
-from tacthmc.dynamics import Sampler
+from tacthmc.dynamics import Langevin, Sampler
 from tacthmc.potentials import Potential
 from tacthmc.run._gradient_cost import MIN_LARGE_PARAMETERS, Placement, placement
 from tacthmc.run._interval import Chain, Health, Kept, Row, Shape, run_interval, start_chain
@@ -278,11 +278,14 @@ def _advance(
     numbers = jnp.arange(chains.keys.shape[0])
     placed = _placement(sampler, potential, chains.each, feed, per_chain)
 
-    def one(common: Any, arrays: Any, number: Array, key: Array, chain: Chain, batches: Any) -> Any:
+    def one(
+        common: Any, arrays: Any, number: Array, key: Array, chain: Chain, batches: Any, count: Any
+    ) -> Any:
         potential, after = eqx.combine(common, whole)
         own, sampler = potential.for_chain(number), eqx.combine(arrays, rest)
-        return run_interval(sampler, own, key, chain, batches, after, shape, placed.heavy)
+        return run_interval(sampler, own, key, chain, batches, after, shape, placed.heavy, count)
 
+    jumps = isinstance(sampler, Langevin) and sampler.jumps is not None
     every = over_chains(
         one,
         in_axes=(
@@ -292,6 +295,7 @@ def _advance(
             0,
             axes,
             0 if per_chain else None,
+            None,
         ),
         out_axes=(axes, 0, 0),
         spmd=shape.chain_axis,
@@ -300,7 +304,9 @@ def _advance(
 
     def interval(i: Array, each: Chain) -> tuple[Chain, Row, Kept]:
         batches = jax.tree.map(lambda x: x[:, i] if per_chain else x[i], feed)
-        return every(common, arrays, numbers, chains.keys, each, batches)
+        # All chains have made the same number of steps.
+        count = each.state.step[0] // shape.every + 1 if jumps else None
+        return every(common, arrays, numbers, chains.keys, each, batches, count)
 
     each, chunk = _intervals(interval, chains.each, limits.intervals, shape.rows)
     # Statistics are small, and every process reads them.

@@ -21,6 +21,7 @@ STATISTICS = (
     "lambda",
     "xi_kinetic_temperature",
     "xi_thermostat",
+    "mode",
     "step",
 )
 

@@ -16,18 +16,22 @@ from tacthmc._positions import leaf_names, scalar_names
 from tacthmc._typing import Draws, Position, PRNGKey
 from tacthmc.diagnostics._arviz import export, open_store
 from tacthmc.diagnostics._evidence import EvidenceRatio, Profile, evidence_ratio
-from tacthmc.diagnostics._laws import Law, flatness, thermostat_laws
+from tacthmc.diagnostics._laws import Law, flatness
 from tacthmc.diagnostics._weights import log_weights
-from tacthmc.dynamics import Langevin, Sampler, Splitting, Tempering, save_bias
+from tacthmc.dynamics import Langevin, Sampler, Tempering, save_bias
 from tacthmc.dynamics._bias import FreeEnergy
-from tacthmc.potentials import Potential, StreamedPosterior, SubsetPotential, measure_noise
+from tacthmc.potentials import Potential, StreamedPosterior, SubsetPotential
 from tacthmc.potentials._base import innermost
+from tacthmc.run._by_mode import ByMode, by_mode
+from tacthmc.run._effective import Standing
 from tacthmc.run._failure import Failure
 from tacthmc.run._interval import Kept
 from tacthmc.run._keep import Keep
 from tacthmc.run._program import Chains
 from tacthmc.run._record import Record
 from tacthmc.run._summary import Summary, summarize
+from tacthmc.run._thermostat_laws import measured_laws
+from tacthmc.run._trimmed import Trimmed
 from tacthmc.store._errors import StoreError
 from tacthmc.store._folder import Folder
 from tacthmc.store._pickles import observed
@@ -65,11 +69,14 @@ class Run:
         seconds: float,
         compile_seconds: float,
         folder: Folder | None,
+        until: Standing | None = None,
     ):
         """Join the results; :func:`tacthmc.sample`, ``resume`` and ``load`` make runs."""
         self.key, self._program = key, program
         self.failures, self.interrupted = failures, interrupted
         self.num_steps, self.keep = num_steps, keep
+        self.until = until
+        """Where the condition ``until=`` stood at the end, or None for a run without one."""
         self.seconds, self.compile_seconds = seconds, compile_seconds
         self.path = None if folder is None else folder.path
         """The folder of the run, if it has one."""
@@ -105,8 +112,7 @@ class Run:
     @property
     def tuning(self) -> Any:
         """The choices of tuning and their reasons, or None if all numbers were given."""
-        sampler = self.sampler
-        return sampler.tuning if isinstance(sampler, Langevin) else None
+        return getattr(self.sampler, "tuning", None)
 
     @cached_property
     def chains(self) -> Chains:
@@ -316,7 +322,7 @@ class Run:
         if not isinstance(self.sampler, Langevin) or not alone or streams or not self.num_draws:
             return []
         with jax.enable_x64(self.x64):
-            return self._measured_laws()
+            return measured_laws(self)
 
     @property
     def x64(self) -> bool:
@@ -325,31 +331,7 @@ class Run:
             return bool(self.config["x64"])
         return bool(jax.config.read("jax_enable_x64"))
 
-    def _measured_laws(self) -> list[Law]:
-        assert isinstance(self.sampler, Langevin)
-        # A key of its own: chains fold their numbers into the same key.
-        key = jax.random.fold_in(self.key, 2**31)
-        sampler, inner = self.sampler, self.sampler.coordinates
-        draws = [
-            inner.from_theta(self._cold_draw(i % self.num_chains, (i + 1) / 5)) for i in range(4)
-        ]
-        own = [self.potential.for_chain(i % self.num_chains) for i in range(len(draws))]
-        levels = [
-            measure_noise(jax.random.fold_in(key, i), inner.potential(own[i]), draw, 256)
-            for i, draw in enumerate(draws)
-        ]
-        force = jax.tree.map(
-            lambda *v: np.asarray(np.mean(v, axis=0)), *(level.force for level in levels)
-        )
-        # The law of z_ξ does not apply to a table of losses, whose noise is smaller in a chain than
-        # measured here, nor if the covariance correction supplies the friction.
-        traits = self.potential.traits
-        corrected = traits.independent_batches and isinstance(sampler.integrator, Splitting)
-        known = not traits.remembers and not corrected
-        energy = float(np.mean([level.energy for level in levels])) if known else None
-        return thermostat_laws(sampler, draws[0], force, energy, self.after_warmup)
-
-    def _cold_draw(self, chain: int, where: float) -> Position:
+    def cold_draw(self, chain: int, where: float) -> Position:
         """A draw at unit temperature (if there is one), at the share ``where`` of a chain."""
         cold = np.arange(self.num_draws)
         if self.keep.all_temperatures and self.has_tempering:
@@ -361,13 +343,40 @@ class Run:
         """R-hat, ESS, plateau share, round trips of ξ, and thermostats against theory."""
         return summarize(self)
 
+    def by_mode(self, fold: Callable[[Any], Any] | None = None, *, evidence: bool = True) -> ByMode:
+        """The draws mode by mode: share ± error, mean, sd and log evidence, the heaviest first.
+
+        Modes are those that the sampler jumps between or that its warm-up found, and otherwise
+        those that valleys divide in the draws of the first few scalars. Shares are of draws. The
+        evidence is ∫exp(−U) over the mode, by bridge sampling (:mod:`tacthmc.diagnostics._bridge`);
+        it needs a list of modes, and a few hundred energies of all data for each of them.
+
+        Args:
+            fold: maps a position to the one of its symmetric copies that stands for all, such as
+                ``jnp.sort``. Modes that are copies of each other then count as one.
+            evidence: whether to compute the evidence.
+
+        >>> import jax, jax.numpy as jnp, tacthmc
+        >>> target = tacthmc.potential(lambda x: 4.0 * jnp.sum((x**2 - 1.0) ** 2))
+        >>> run = tacthmc.sample(jax.random.key(0), tacthmc.tact(), target, jnp.ones(1), 20_000, 4,
+        ...                      progress=False)
+        >>> found = run.by_mode()
+        >>> len(found.modes), bool(abs(found.modes[0].share - 0.5) < 0.05)
+        (2, True)
+        >>> len(run.by_mode(fold=jnp.abs).modes)
+        1
+        """
+        return by_mode(self, fold, evidence=evidence)
+
     def to_arviz(self) -> Any:
         """The draws as an InferenceData or DataTree, depending on the installed ArviZ.
 
         A stored run is opened lazily.
         """
-        if self._folder is not None and not self.keep.all_temperatures:
-            return open_store(self._folder.root)
+        first = self._record.first if isinstance(self._record, Trimmed) else 0
+        if self._folder is not None and not self.keep.all_temperatures and first is not None:
+            stored = open_store(self._folder.root)
+            return stored.isel(draw=slice(first, None)) if first else stored
         data = {name: np.asarray(value) for name, value in observed(self.potential).items()}
         return export(self.named_draws(), self.stats, data)
 

@@ -18,6 +18,7 @@ from tacthmc.compiler._hosts import OtherProcessError, raise_together
 from tacthmc.compiler._mesh import BATCH, check_batch, checked_mesh
 from tacthmc.dynamics import Sampler
 from tacthmc.potentials import Potential, SubsetPotential
+from tacthmc.run._effective import Effective, Standing, check_until
 from tacthmc.run._failure import Failure
 from tacthmc.run._feed import Feeder
 from tacthmc.run._keep import Keep
@@ -32,6 +33,7 @@ from tacthmc.run._plan import (
 from tacthmc.run._program import Chains, Program, one_sampler, unstacked
 from tacthmc.run._result import Run
 from tacthmc.run._session import chain_shapes, restore, restore_memory, run_in_folder, stored_record
+from tacthmc.run._trimmed import without_warm_up
 from tacthmc.run._writer import check_end
 from tacthmc.store._checkpoint import Checkpoints
 from tacthmc.store._errors import StoreError
@@ -53,6 +55,7 @@ def resume(
     mesh: Mesh | None = None,
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
+    until: Effective | None = None,
 ) -> Run:
     """Continue a stored run that was killed or interrupted, or make a finished one longer.
 
@@ -70,6 +73,8 @@ def resume(
         mesh: as for :func:`tacthmc.sample`. It may differ from before.
         progress: as for :func:`tacthmc.sample`.
         callbacks: as for :func:`tacthmc.sample`.
+        until: another condition that ends the run, as for :func:`tacthmc.sample`. By default it is
+            that of the run. A run that its condition has ended goes on with another one only.
 
     >>> import jax, jax.numpy as jnp, tacthmc, tempfile
     >>> folder = tempfile.mkdtemp() + "/run"
@@ -89,6 +94,7 @@ def resume(
             given = store if isinstance(store, Store) else _store(folder)
             given.check(plan.every)
             plan = replace(plan, store=given, progress=progress, callbacks=tuple(callbacks))
+            plan = _with_condition(folder, plan, until)
             return _resumed(folder, plan)
     finally:
         folder.close()
@@ -108,7 +114,7 @@ def _resumed(folder: Folder, plan: Plan) -> Run:
             f"the run in {folder.path} cannot be resumed: {failures[0]} Read its draws with"
             f" tacthmc.load({str(folder.path)!r})."
         )
-    if notes["done"] >= plan.intervals:
+    if notes["done"] >= plan.intervals or _has_reached(folder, notes, plan):
         return _loaded(folder, lambda: (plan.program.sampler, plan.potential))
     feeder = None
     if plan.source is not None:
@@ -119,10 +125,35 @@ def _resumed(folder: Folder, plan: Plan) -> Run:
     size = feeder.batch_size if feeder else batch_size(plan.potential)
     check_batch(plan.program.mesh, size)
     same = _announce(folder, notes, plan)
-    if plan.num_steps != folder.config["num_steps"]:
-        folder.config["num_steps"] = plan.num_steps
+    until = None if plan.until is None else plan.until.to_json()
+    now = {"num_steps": plan.num_steps, "until": until}
+    if any(folder.config[name] != value for name, value in now.items()):
+        folder.config.update(now)
         raise_together(folder.seal)
     return run_in_folder(plan, folder, chains, feeder, notes, same=same)
+
+
+def _with_condition(folder: Folder, plan: Plan, until: Effective | None) -> Plan:
+    """The plan with the condition that was given, or that of the run."""
+    if until is not None:
+        check_until(until, plan.program.keep, read_structure(folder.path)["chains"].state.position)
+        return replace(plan, until=until)
+    stored = folder.config["until"]
+    return plan if stored is None else replace(plan, until=Effective.from_json(stored))
+
+
+def _has_reached(folder: Folder, notes: dict[str, Any], plan: Plan) -> bool:
+    """Whether the run has reached its condition, and it is still the same."""
+    if plan.until is None or plan.until.to_json() != folder.config["until"]:
+        return False
+    if notes["until"] is None or not Standing(*notes["until"]["standing"]).reached:
+        return False
+    if plan.num_steps > folder.config["num_steps"]:
+        raise ValueError(
+            f"the run in {folder.path} was ended by its condition, so more steps than before"
+            f" ({plan.num_steps}) would change nothing: give another, until=tacthmc.effective(…)"
+        )
+    return True
 
 
 def _or(given: Any, before: Any) -> Any:
@@ -176,6 +207,7 @@ def _plan(folder: Folder, sampler: Sampler, potential: Potential, mesh: Mesh | N
         feed_per_chain=source is not None and source.per_chain,
     )
     driven = {"keep_going": config["keep_going"], "is_driven": config["is_driven"]}
+    driven["drops_tenth"] = config["drops_tenth"]
     return Plan(program, potential, _key(config), config["num_steps"], source, **driven)
 
 
@@ -322,17 +354,22 @@ def _loaded(folder: Folder, program: Any, callbacks: Sequence[Callback] = ()) ->
             return _newest(Folder.open(folder.path), plan)[0]
 
     failures = tuple(Failure.from_json(fields) for fields in status.get("failures", []))
+    record, keep = stored_record(folder), Keep(**config["keep"])
+    if config["drops_tenth"]:
+        record, keep = without_warm_up(record, keep, status["steps"])
+    until = status.get("until")
     return Run(
         program=known,
         key=_key(config),
-        record=stored_record(folder),
+        record=record,
         # Observers need their memory now. Otherwise nothing is read before it is used.
         chains=chains() if callbacks else chains,
         failures=failures,
         num_steps=status["steps"],
-        keep=Keep(**config["keep"]),
+        keep=keep,
         interrupted=not status["finished"] and (config["keep_going"] or not failures),
         seconds=status.get("seconds", 0.0),
         compile_seconds=status.get("compile_seconds", 0.0),
         folder=folder,
+        until=None if until is None else Standing(*until["standing"]),
     )

@@ -17,7 +17,9 @@ from tacthmc.compiler._mesh import check_batch, checked_mesh
 from tacthmc.dynamics import Sampler
 from tacthmc.potentials import Potential
 from tacthmc.run._driver import Driver
+from tacthmc.run._effective import Effective, check_until
 from tacthmc.run._feed import Feeder
+from tacthmc.run._goal import Goal
 from tacthmc.run._gradient_cost import gradient_cost
 from tacthmc.run._keep import Keep
 from tacthmc.run._plan import Callback, Plan, batch_size, chunk_room, without_source
@@ -42,12 +44,14 @@ def run_chains(
     mesh: Mesh | None = None,
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
+    until: Effective | None = None,
 ) -> Run:
     """:func:`tacthmc.sample` for a sampler whose numbers are all set."""
     first, num_chains = _first(sampler, num_chains)
     checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
     checks.whole("num_steps", num_steps, 1)
-    keep = _checked_keep(keep, first, potential, num_steps)
+    drops_tenth = until is not None and (keep is None or keep.after is None)
+    keep = _checked_keep(keep, first, potential, None if drops_tenth else num_steps)
     assert keep.every is not None
     if store is not None:
         store = as_store(store, keep.every)
@@ -64,6 +68,8 @@ def run_chains(
     example = feeder.example if feeder else None
     positions = chain_positions(bare, init, num_chains, example)
     check_start(bare, positions, key, example)
+    if until is not None:
+        check_until(until, keep, positions)
     each_draw = (positions, [bare.kept_model(bare.init_model())] * num_chains)
     program = Program(
         sampler,
@@ -74,7 +80,18 @@ def run_chains(
         room=chunk_room(each_draw, feeder),
         feed_per_chain=feeder is not None and feeder.per_chain,
     )
-    plan = Plan(program, potential, key, num_steps, source, store, progress, callbacks)
+    plan = Plan(
+        program,
+        potential,
+        key,
+        num_steps,
+        source,
+        store,
+        progress,
+        callbacks,
+        until=until,
+        drops_tenth=drops_tenth,
+    )
     begun = time.perf_counter()
     chains = program.start_at(key, positions)
     return run_plan(plan, chains, feeder, time.perf_counter() - begun)
@@ -90,11 +107,13 @@ def drive(
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
     keep_going: bool = False,
+    until: Effective | None = None,
 ) -> Run:
     """Run a program from started chains, as :func:`tacthmc.sample` does.
 
     It is for chains with individual starts: each with its own key, or picked from another run. With
-    ``keep_going`` the run continues for the other chains after one has failed.
+    ``keep_going`` the run continues for the other chains after one has failed. The warm-up is the
+    ``after`` of the program's :class:`tacthmc.Keep`, also with ``until``.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -117,7 +136,10 @@ def drive(
         callbacks=callbacks,
         keep_going=keep_going,
         is_driven=True,
+        until=until,
     )
+    if until is not None:
+        check_until(until, program.keep, chains.each.state.position)
     return run_plan(plan, chains, None)
 
 
@@ -127,8 +149,9 @@ def run_plan(
     """Run a plan from chains that have made no step."""
     if plan.store is None:
         record = MemoryRecord(plan.num_chains)
-        outcome = Driver(plan, chains, record, feeder, compile_seconds=compile_seconds).run()
-        return plan.result(record, outcome)
+        goal = None if plan.until is None else Goal(plan, chains)
+        driver = Driver(plan, chains, record, feeder, compile_seconds=compile_seconds, goal=goal)
+        return plan.result(record, driver.run())
     folder = new_folder(plan, chains, feeder)
     return run_in_folder(plan, folder, chains, feeder, None, compile_seconds=compile_seconds)
 
@@ -150,12 +173,12 @@ def _first(sampler: Any, num_chains: Any) -> tuple[Any, int]:
     return sampler, num_chains
 
 
-def _checked_keep(keep: Any, sampler: Any, potential: Potential, num_steps: int) -> Keep:
+def _checked_keep(keep: Any, sampler: Any, potential: Potential, num_steps: int | None) -> Keep:
     keep = Keep() if keep is None else keep
     checks.instance("keep", keep, Keep, "a tacthmc.Keep, such as Keep(every=20)")
     keep = keep.with_defaults(sampler, num_steps)
     keep.check(sampler, potential)
-    if keep.after is not None and keep.after >= num_steps:
+    if keep.after is not None and num_steps is not None and keep.after >= num_steps:
         raise ValueError(
             f"Keep.after ({keep.after}) must be less than num_steps ({num_steps}): nothing would be"
             " kept"

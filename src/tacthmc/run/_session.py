@@ -9,11 +9,12 @@ from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from tacthmc.compiler._hosts import raise_together
 from tacthmc.compiler._mesh import ambient
-from tacthmc.dynamics import Langevin, Sampler
+from tacthmc.dynamics import Sampler
 from tacthmc.potentials import SubsetPotential
 from tacthmc.run._driver import Driver
 from tacthmc.run._failure import Failure
 from tacthmc.run._feed import Feeder
+from tacthmc.run._goal import Goal
 from tacthmc.run._monitor import Observer
 from tacthmc.run._plan import Plan
 from tacthmc.run._program import Chains
@@ -50,6 +51,8 @@ def new_folder(plan: Plan, chains: Chains, feeder: Feeder | None) -> Folder:
         "sampler_per_chain": program.shape.sampler_per_chain,
         "keep_going": plan.keep_going,
         "is_driven": plan.is_driven,
+        "until": None if plan.until is None else plan.until.to_json(),
+        "drops_tenth": plan.drops_tenth,
         "checkpoint_seconds": store.checkpoint_seconds,
         "checkpoint_steps": store.checkpoint_steps,
         "x64": bool(jnp.result_type(float) == jnp.float64),
@@ -153,6 +156,9 @@ def run_in_folder(
     writer = None
     before = notes or {"done": 0, "seconds": 0.0, "compile_seconds": 0.0, "failures": []}
     try:
+        goal = None if plan.until is None else Goal(plan, chains)
+        if goal is not None and notes is not None:
+            goal.go_on(notes, folder)
         writer = StoreWriter(folder, plan, notes, same)
         driver = Driver(
             plan,
@@ -163,6 +169,7 @@ def run_in_folder(
             seconds=before["seconds"],
             compile_seconds=before["compile_seconds"] + compile_seconds,
             failures=[Failure.from_json(fields) for fields in before["failures"]],
+            goal=goal,
         )
         if notes is None:
             driver.first_commit()
@@ -182,6 +189,5 @@ def stored_record(folder: Folder) -> StoredRecord:
 
 def _tuning(sampler: Sampler) -> Any:
     """The choices of tuning, or None without tuning."""
-    if not isinstance(sampler, Langevin) or sampler.tuning is None:
-        return None
-    return {"choices": sampler.tuning.record(), "gradients": sampler.tuning.gradients}
+    tuning = getattr(sampler, "tuning", None)
+    return tuning and {"choices": tuning.record(), "gradients": tuning.gradients}

@@ -10,6 +10,8 @@ from tacthmc.diagnostics._arviz import ess, has_arviz, mean_ess, rhat
 from tacthmc.diagnostics._laws import Law
 from tacthmc.diagnostics._weights import influence, weighted_mean, weighted_rhat, weighted_sd
 from tacthmc.dynamics import Langevin
+from tacthmc.run._mode_notes import mode_notes
+from tacthmc.run._replica_notes import replica_notes
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
@@ -46,11 +48,15 @@ class Summary:
     """Whether ξ follows a schedule. Then its histogram has no meaning."""
     hottest: float | None = None
     """The temperature at the walls, the smallest over chains; None without a tempering variable."""
+    mode_lines: tuple[str, ...] = ()
+    """The shares of known modes, and how chains moved between them."""
+    replica_lines: tuple[str, ...] = ()
+    """The barrier, swaps and log Z of replicas on a path."""
 
     def __str__(self) -> str:
         """The tables as plain text."""
-        parts = [[self.title], self._parameter_lines(), self._xi_lines()]
-        parts += [self._law_lines(), self.notes]
+        parts = [[self.title], self._parameter_lines(), list(self.mode_lines)]
+        parts += [list(self.replica_lines), self._xi_lines(), self._law_lines(), self.notes]
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
     def _parameter_lines(self) -> list[str]:
@@ -94,7 +100,8 @@ def summarize(run: "Run") -> Summary:
     """Compute the summary of a run."""
     rows, total = _parameters(run)
     xi = _xi_theory(run)
-    notes = _notes(run, rows, xi.hottest)
+    modes, replicas = mode_notes(run), replica_notes(run)
+    notes = _notes(run, rows, xi.hottest) + modes.notes + replicas.notes
     if not has_arviz():
         notes.append("! ESS and R-hat need ArviZ: pip install 'tacthmc[report]'")
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
@@ -115,6 +122,8 @@ def summarize(run: "Run") -> Summary:
         notes=notes,
         scheduled=xi.hottest is not None and not xi.uniform,
         hottest=xi.hottest,
+        mode_lines=tuple(modes.lines),
+        replica_lines=tuple(replicas.lines),
     )
 
 
@@ -161,22 +170,49 @@ def _parameter(
     if values.size == 0:
         return Parameter(name, nan, nan, 0.0, nan)
     if weights is None:
-        ess_rhat = (ess(values), rhat(values)) if has_arviz else (nan, nan)
-        return Parameter(name, float(values.mean()), float(values.std()), *ess_rhat)
-    sd = weighted_sd(values, weights)
-    effective = nan
-    if has_arviz and sd > 0:
-        shares = influence(values, weights)
-        effective = sd**2 / (shares.var() / mean_ess(shares)) if shares.var() > 0 else nan
-    return Parameter(
-        name, weighted_mean(values, weights), sd, effective, weighted_rhat(values, weights)
-    )
+        mean, sd = float(values.mean()), float(values.std())
+    else:
+        mean, sd = weighted_mean(values, weights), weighted_sd(values, weights)
+    effective = effective_draws(values, weights) if has_arviz else nan
+    known = has_arviz or weights is not None
+    return Parameter(name, mean, sd, effective, split_rhat(values, weights) if known else nan)
 
 
-def _notes(run: "Run", parameters: list[Parameter], hottest: float | None) -> list[str]:
+def effective_draws(values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Bulk ESS of (chain, draw) values, or the ESS of their weighted mean."""
+    if weights is None:
+        return ess(values)
+    shares, sd = influence(values, weights), weighted_sd(values, weights)
+    spread = float(shares.var())
+    return sd**2 / (spread / mean_ess(shares)) if sd > 0 and spread > 0 else float("nan")
+
+
+def split_rhat(values: np.ndarray, weights: np.ndarray | None) -> float:
+    """R-hat of (chain, draw) values, weighted or not."""
+    return rhat(values) if weights is None else weighted_rhat(values, weights)
+
+
+def _end_notes(run: "Run") -> list[str]:
+    """How the run ended."""
     notes = [f"! {failure}" for failure in run.failures]
     if run.interrupted:
         notes.append("! the run was interrupted; these are its results until then")
+    if run.until is not None:
+        notes.append(str(run.until))
+    return notes
+
+
+def _tuning_notes(run: "Run", chains_disagree: bool) -> list[str]:
+    """What tuning has to say about a run with its sampler."""
+    tuning = run.tuning if run.program_is_known else None
+    if tuning is None:
+        return []
+    said = [tuning.advice if chains_disagree else "", tuning.doubt]
+    return [f"! {text}" for text in said if text]
+
+
+def _notes(run: "Run", parameters: list[Parameter], hottest: float | None) -> list[str]:
+    notes = _end_notes(run)
     if run.num_draws == 0:
         notes.append(
             "! at least one chain has no draw at unit temperature: run longer, or look at"
@@ -197,7 +233,7 @@ def _notes(run: "Run", parameters: list[Parameter], hottest: float | None) -> li
         notes.append(
             f"! R-hat reaches {worst:.3f} in the parameters shown: chains disagree, run longer"
         )
-    return notes
+    return notes + _tuning_notes(run, worst > 1.01)
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:

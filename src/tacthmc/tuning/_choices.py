@@ -31,9 +31,28 @@ class Tuning:
     step_size  0.1  0.4 over the largest curvature, 4
     """
 
-    def __init__(self, choices: tuple[Choice, ...], gradients: int = 0, start: Any = None):
-        """Record choices, the total number of gradients, and the last positions (``start``)."""
+    def __init__(
+        self,
+        choices: tuple[Choice, ...],
+        gradients: int = 0,
+        start: Any = None,
+        modes: Any = None,
+        advice: str = "",
+        doubt: str = "",
+    ):
+        """Record choices and what else the short runs gave.
+
+        Args:
+            choices: the choices, in their order.
+            gradients: the total number of gradients.
+            start: the last positions.
+            modes: the modes that were found, a :class:`tacthmc.dynamics.Modes`, if they are known
+                to be nearly all.
+            advice: what to do if the run mixes badly.
+            doubt: why the modes that were found may not be all.
+        """
         self.choices, self.gradients, self.start = tuple(choices), gradients, start
+        self.modes, self.advice, self.doubt = modes, advice, doubt
 
     def __getitem__(self, name: str) -> Any:
         """The value chosen under a name."""

@@ -14,6 +14,7 @@ from tacthmc.potentials._base import Potential
 from tacthmc.tuning import _friction as friction
 from tacthmc.tuning._bursts import Burst, Bursts, estimates, stacked
 from tacthmc.tuning._choices import TuningError
+from tacthmc.tuning._curvature import largest_curvatures
 from tacthmc.tuning._dense_map import (
     MAX_DENSE_DIMENSION,
     DenseMap,
@@ -40,6 +41,8 @@ MIN_RELAXED_TEMPERATURE = 0.8
 """The configurational temperature below which a burst was too short for its chains to relax."""
 MAX_TEMPERATURE_ERROR = 2.0
 """The error of that temperature from which the measurement is not valid."""
+CURVATURE_ITERATIONS = 20
+"""The number of gradients from which the largest curvature at a place is estimated."""
 MAX_HALVINGS, MAX_DOUBLINGS = 6, 3
 BURST_RELAXATIONS = 20
 """The length of a burst in relaxation times."""
@@ -258,6 +261,13 @@ class Plateau:
             if curvature > largest:
                 largest, where = curvature, f"{temperature:g}"
         return largest, where
+
+    def unevenness(self, key: PRNGKey) -> float:
+        """The ratio of the largest curvatures at different chains."""
+        some = jax.tree.map(lambda x: x[: 2 * NUM_PLACES], self.positions)
+        found = largest_curvatures(key, self.mapped_potential, some, CURVATURE_ITERATIONS)
+        self.bursts.gradients += len(found) * CURVATURE_ITERATIONS
+        return float(np.max(found) / max(np.min(found), np.finfo(float).tiny))
 
     def _noise(
         self, key: PRNGKey, potential: Potential, positions: Position, batches: int = NOISE_BATCHES

@@ -262,6 +262,21 @@ def test_code_beside_the_file_travels_with_the_run(tmp_path):
     assert sys.modules["json"].dumps
 
 
+def test_a_run_until_it_is_good_enough(tmp_path):
+    file, folder = tmp_path / "bowl.py", tmp_path / "run"
+    file.write_text(
+        "import jax.numpy as jnp\nimport tacthmc\n\ndef model():\n"
+        "    return tacthmc.potential(lambda x: jnp.sum(x**2)), jnp.zeros(2), tacthmc.sgld(0.05)\n"
+    )
+    text = call("sample", file, "--until", 100, "--steps", 10**7, "--out", folder, "--no-report")
+    assert "ended by `until` after" in text
+    assert "interrupted" not in text
+    first = tacthmc.load(folder).num_steps
+    assert "(300 wanted)" in call("resume", folder, "--until", 300, "--no-report")
+    assert first < tacthmc.load(folder).num_steps < 10**6
+    assert "draws must be" in call("sample", file, "--until", 1, "--out", folder, code=1)
+
+
 def test_options_of_reproduce_that_would_do_nothing_are_refused(tmp_path):
     assert "--seed" in call("reproduce", "fig3", "--seed", 5, "--out", tmp_path, code=1)
     arguments = ("--redraw", tmp_path / "results.json", "--full")

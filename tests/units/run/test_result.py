@@ -7,6 +7,8 @@ import pytest
 
 import tacthmc
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 @pytest.fixture(scope="module")
 def run():

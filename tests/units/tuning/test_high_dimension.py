@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.dynamics import Coordinates, LowRank
+from tacthmc.dynamics import ContinuousTempering, Coordinates, LowRank
 from tacthmc.paper.networks import categorical, gaussian_prior, mlp
 
 
@@ -28,7 +28,7 @@ def test_many_dimensions_are_tuned():
     target = tacthmc.noisy(tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), force=jnp.asarray(sds))
     sampler = tacthmc.tune(
         jax.random.key(0),
-        tacthmc.tact(),
+        tacthmc.tact(tempering=ContinuousTempering()),
         target,
         jnp.zeros(300),
         num_chains=4,
@@ -53,7 +53,7 @@ def network():
     )
     sampler = tacthmc.tune(
         jax.random.key(0),
-        tacthmc.tact(),
+        tacthmc.tact(tempering=ContinuousTempering()),
         posterior,
         model.init(jax.random.key(1)),
         num_chains=4,
