@@ -7,12 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
+from tacthmc.dynamics import ContinuousTempering, PowerCoupling
 from tacthmc.store._folder import Folder
 
 CHECKPOINT_STEPS = 800
 NUM_STEPS = 8_000
 KEEP = tacthmc.Keep(every=20, after=400)
-SAMPLER = tacthmc.tact(1e-3)
+# Mild heat: on every processor ξ comes back often, so each chain keeps many draws.
+SAMPLER = tacthmc.tact(1e-3, tempering=ContinuousTempering(coupling=PowerCoupling.up_to(1.3)))
 START = {"w": jnp.zeros(3), "b": jnp.zeros(30)}
 
 

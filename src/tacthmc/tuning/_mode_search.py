@@ -25,9 +25,10 @@ from tacthmc._typing import Position, PRNGKey
 from tacthmc.dynamics import Modes
 from tacthmc.potentials import Potential
 from tacthmc.tuning._curvature import NO_SECOND_DERIVATIVE
-from tacthmc.tuning._minimize import Minima, minimize
+from tacthmc.tuning._minimize import MAX_ITERATIONS, Minima, minimize
 from tacthmc.tuning._mode_starts import Gaussian, around_modes, around_start, single_directions
 from tacthmc.tuning._objective import Objective, objective, prior_energy
+from tacthmc.tuning._screening import Known, excess, screened
 
 ROUND_STARTS = 64
 """The number of starts in a round."""
@@ -41,6 +42,12 @@ MAX_SCALE_NUMBERS = 1 << 23
 """The largest number of values in the scales of all modes."""
 MAX_DIRECTIONS = 32
 """The largest dimension in which starts go in single directions."""
+SCREEN_PLACES, MIN_SCREEN_PLACES = 1 << 14, 1 << 11
+"""The number of places of a screening, and the smallest one that is worth it."""
+SCREEN_BEST, SCREEN_STEPS = 512, 5
+"""The number of places of a screening that are minimized, and of their first steps."""
+MIN_EXCESS = 1.0
+"""The smallest excess, in units of kT, of a place that known modes do not explain."""
 MAX_NEWTON_DISTANCE = 0.3
 """The largest Mahalanobis distance to the minimum that is left."""
 MIN_CURVATURE_RATIO = 1e-6
@@ -157,7 +164,7 @@ def search_modes(
         begin = searching.starts(rng, given, prior, number == 0)
         before = len(searching.found)
         searching.round(begin)
-        if searching.is_over(len(searching.found) - before):
+        if searching.is_over(len(searching.found) - before) and not searching.screen(rng, prior):
             break
     return searching.result()
 
@@ -261,6 +268,44 @@ class _Searching:
             if known is not None:
                 self.hits[known] += 1
 
+    def screen(self, rng: np.random.Generator, prior: Gaussian | None) -> bool:
+        """Look for modes where known ones do not explain the energy; whether there are new ones."""
+        before = len(self.found)
+        if self.why_not or not self.found or dimension(self.energies.like) > MAX_DIRECTIONS:
+            return False
+        while len(self.found) == before:
+            # The candidates take about as many gradients again as a third of the places.
+            room = 0.75 * (self.max_gradients - self.gradients) / self.energies.part_cost
+            if room < MIN_SCREEN_PLACES:
+                break
+            self._screen_once(rng, prior, min(SCREEN_PLACES, int(room)))
+        return len(self.found) > before
+
+    def _screen_once(self, rng: np.random.Generator, prior: Gaussian | None, count: int) -> None:
+        known = [Known(Gaussian(one.center, one.scale), one.log_mass) for one in self.found]
+        places, spent = screened(rng, self.energies, known, prior, count, SCREEN_BEST, self.dtype)
+        self.gradients += spent
+        if not len(places):
+            return
+        # A few steps lead places in the tails of known modes into them.
+        padded = jnp.asarray(np.resize(places, (SCREEN_BEST, places.shape[1])), self.dtype)
+        units = jnp.asarray(self.units, self.dtype)
+        minima = _minima(self.energies, padded, units, SCREEN_STEPS)
+        self.gradients += float(minima.evaluations[: len(places)].sum()) * self.energies.part_cost
+        ends = np.asarray(minima.positions, float)[: len(places)]
+        energies = np.asarray(minima.energies, float)[: len(places)]
+        over = excess(known, ends, energies)
+        left = np.flatnonzero(over > MIN_EXCESS)
+        # The deepest places first, and those that known modes explain least.
+        both = np.stack([left[np.argsort(energies[left])], left[np.argsort(-over[left])]], axis=1)
+        chosen = list(dict.fromkeys(both.ravel().tolist()))[:ROUND_STARTS]
+        if chosen:
+            count, hits, rounds = self.count, list(self.hits), self.rounds
+            self.round(ends[chosen])
+            # These starts were chosen, so they say nothing about what others would find.
+            new = len(self.hits) - len(hits)
+            self.count, self.hits, self.rounds = count + new, hits + [1] * new, rounds
+
     def _known(self, end: np.ndarray) -> int | None:
         """The mode of the list to which an end of a minimization belongs."""
         if not self.found:
@@ -352,8 +397,13 @@ class _Searching:
 
 
 @eqx.filter_jit
-def _minima(energies: Objective, starts: Float[Array, "n d"], units: Float[Array, " d"]) -> Minima:
-    found = minimize(lambda z: energies.rough(units * z), starts / units[None])
+def _minima(
+    energies: Objective,
+    starts: Float[Array, "n d"],
+    units: Float[Array, " d"],
+    iterations: int = MAX_ITERATIONS,
+) -> Minima:
+    found = minimize(lambda z: energies.rough(units * z), starts / units[None], iterations)
     return found._replace(positions=found.positions * units[None])
 
 

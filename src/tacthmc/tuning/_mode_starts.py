@@ -46,14 +46,36 @@ def around_modes(
     near = [known[k].draw(rng, widths[which == k]) for k in np.unique(which)]
     if len(known) == 1:
         return [*near, known[0].draw(rng, np.full(half, WIDE))]
-    # The directions between modes, and those within the widest mode.
+    return [*near, _between(rng, known, half)]
+
+
+def over_region(
+    rng: np.random.Generator, known: list[Gaussian], prior: Gaussian | None, count: int
+) -> Float[np.ndarray, "n d"]:
+    """Places over the region of the known modes, over twice that, and over the prior.
+
+    If there is one mode, its region is five or fifteen times as wide as the mode.
+    """
+    parts = []
+    if prior is not None:
+        parts.append(prior.draw(rng, np.ones(count // 3)))
+    left = count - sum(map(len, parts))
+    if len(known) == 1:
+        return np.concatenate([*parts, known[0].draw(rng, np.resize([WIDE, 3 * WIDE], left))])
+    return np.concatenate([*parts, _between(rng, known, left)])
+
+
+def _between(
+    rng: np.random.Generator, known: list[Gaussian], count: int
+) -> Float[np.ndarray, "n d"]:
+    """The directions between modes, and those within the widest mode."""
     centers = np.stack([one.center for one in known])
     away = centers - centers.mean(axis=0)
-    mixed = rng.normal(size=(half, len(known))) @ away / np.sqrt(len(known))
+    mixed = rng.normal(size=(count, len(known))) @ away / np.sqrt(len(known))
     widest = max(known, key=lambda one: float(np.linalg.slogdet(one.scale)[1]))
-    within = rng.normal(size=(half, centers.shape[1])) @ widest.scale.T
-    width = np.where(np.arange(half) % 2, 1.0, 2.0)[:, None]
-    return [*near, centers.mean(axis=0) + width * (mixed + 2 * within)]
+    within = rng.normal(size=(count, centers.shape[1])) @ widest.scale.T
+    width = np.where(np.arange(count) % 2, 1.0, 2.0)[:, None]
+    return centers.mean(axis=0) + width * (mixed + 2 * within)
 
 
 def around_start(
