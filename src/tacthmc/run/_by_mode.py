@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_EVIDENCE_DRAWS = 256
 """The largest number of draws of each kind from which the evidence of a mode is estimated."""
+EVIDENCE_ENERGIES = 2 * MAX_EVIDENCE_DRAWS
+"""The largest number of energies behind the evidence of a mode."""
 DRAW_WORTH = 0.5
 """The number of independent draws that one of up to 256 draws of a mode counts for."""
 EVIDENCE_KEY = 2**31 + 3

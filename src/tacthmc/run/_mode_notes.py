@@ -6,6 +6,7 @@ import numpy as np
 
 from tacthmc.dynamics import Langevin, Modes
 from tacthmc.run._by_mode import expected_shares, known_modes, mode_labels, share_error
+from tacthmc.run._evidence_notes import evidence_notes
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
@@ -53,7 +54,7 @@ def mode_notes(run: "Run") -> ModeNotes:
     for k in order.tolist():
         note = _warning(k, float(shares[k]), float(expected[k]), inside[k], modes)
         notes += [note] if note else []
-    return ModeNotes(lines + _jump_line(run), notes)
+    return ModeNotes(lines + _jump_line(run), notes + evidence_notes(run, modes.count))
 
 
 def place_of(modes: Modes, k: int) -> str:

@@ -12,6 +12,7 @@ from tacthmc.diagnostics._weights import influence, weighted_mean, weighted_rhat
 from tacthmc.dynamics import Langevin
 from tacthmc.run._mode_notes import mode_notes
 from tacthmc.run._replica_notes import replica_notes
+from tacthmc.run._step_notes import step_notes
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
@@ -101,7 +102,7 @@ def summarize(run: "Run") -> Summary:
     rows, total = _parameters(run)
     xi = _xi_theory(run)
     modes, replicas = mode_notes(run), replica_notes(run)
-    notes = _notes(run, rows, xi.hottest) + modes.notes + replicas.notes
+    notes = _notes(run, rows, xi.hottest) + modes.notes + replicas.notes + step_notes(run)
     if not has_arviz():
         notes.append("! ESS and R-hat need ArviZ: pip install 'tacthmc[report]'")
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)

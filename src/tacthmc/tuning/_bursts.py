@@ -80,6 +80,9 @@ class Burst:
     """The number of steps between draws."""
     finite: bool
     """Whether all chains stayed finite."""
+    least_friction: float = 0.0
+    """The mean of the thermostat in the second half, less a standard error. Without noise in the
+    force it is c, and more if steps are so long that they heat."""
 
 
 @dataclass
@@ -116,7 +119,8 @@ class Bursts:
             return Burst(run.state.position, nothing, nothing[..., 0], every, finite=False)
         energies = np.asarray(run.stats["energy"], float)
         finite = not run.failures and bool(np.all(np.isfinite(energies)))
-        return Burst(run.state.position, flat_draws(run.draws), energies, every, finite)
+        friction = _least_friction(np.asarray(run.stats["thermostat"], float))
+        return Burst(run.state.position, flat_draws(run.draws), energies, every, finite, friction)
 
     def _thermostat(self, one: Position, c: float) -> Thermostat:
         if not self.per_tensor:
@@ -125,6 +129,11 @@ class Bursts:
         friction = max(c, MIN_FRICTION)
         steps, _ = thermostat_steps(friction, least, noisy=True, changes_modes=True)
         return TensorThermostat(steps=steps)
+
+
+def _least_friction(thermostats: Float[np.ndarray, "chains draws"]) -> float:
+    means = thermostats.mean(axis=1)
+    return float(means.mean() - means.std(ddof=1) / np.sqrt(len(means)))
 
 
 def quiet_run(

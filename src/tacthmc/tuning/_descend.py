@@ -7,7 +7,8 @@ import numpy as np
 
 from tacthmc._positions import dimension
 from tacthmc._typing import Position, PRNGKey
-from tacthmc.potentials._base import Potential
+from tacthmc.compiler._random import normals
+from tacthmc.potentials._base import Potential, forces
 from tacthmc.tuning._bursts import Bursts
 from tacthmc.tuning._choices import TuningError
 from tacthmc.tuning._curvature import largest_curvatures
@@ -20,6 +21,10 @@ MAX_ROUNDS = 40
 """The largest number of bursts."""
 MAX_SLOWDOWN = 4.0**12
 """The largest factor by which the step size is reduced."""
+DISTANCES_FROM_FLAT = np.geomspace(0.01, 100.0, 17)
+"""The distances from a flat start at which the energy is looked at, relative to its length."""
+MIN_CHANGE = 0.5
+"""The smallest change of the energy, in units of kT, at a place whose curvature gives a step."""
 NUM_CURVATURE_PLACES = 4
 """The number of positions at which curvatures are measured."""
 
@@ -31,10 +36,13 @@ class Descended(NamedTuple):
     curvature: float
 
 
-def descend(key: PRNGKey, bursts: Bursts, starts: Position) -> Descended:
-    """Run bursts until the mean energy stops falling, with a quarter of η after each failure."""
+def descend(key: PRNGKey, bursts: Bursts, starts: Position, least: float = 0.0) -> Descended:
+    """Run bursts until the mean energy stops falling, with a quarter of η after each failure.
+
+    ``least`` is a curvature that steps have to bear in any case.
+    """
     positions, size = starts, dimension(starts) // bursts.chains
-    curvature = curvature_at(key, bursts.potential, positions, 1)
+    curvature = max(first_curvature(key, bursts.potential, positions), least)
     slowed, lowest, stalled_rounds = 1.0, np.inf, 0
     tried: list[str] = []
     for number in range(MAX_ROUNDS):
@@ -54,7 +62,7 @@ def descend(key: PRNGKey, bursts: Bursts, starts: Position) -> Descended:
                 raise TuningError(f"no stable step size was found from init. {_listed(tried)}")
             continue
         positions = burst.positions
-        curvature = curvature_at(now, bursts.potential, positions)
+        curvature = max(curvature_at(now, bursts.potential, positions), least)
         means = burst.energies.mean(axis=1)
         error = means.std() / np.sqrt(len(means))
         # A fall by less than a tenth of the fluctuations of the energy does not count.
@@ -65,6 +73,24 @@ def descend(key: PRNGKey, bursts: Bursts, starts: Position) -> Descended:
         if stalled_rounds == 2:
             break
     return Descended(positions, curvature * slowed)
+
+
+def first_curvature(key: PRNGKey, potential: Potential, starts: Position) -> float:
+    """The largest curvature at the first start, or where the energy changes if it is flat there."""
+    here = curvature_at(key, potential, starts, 1)
+    if here != 0:
+        return here
+    first = jax.tree.map(lambda x: x[0], starts)
+    size = float(np.sqrt(sum(np.sum(np.square(x)) for x in jax.tree.leaves(first)))) or 1.0
+    normal, _ = normals(key, first)
+    energy = jax.jit(lambda x: forces(potential, x, potential.batch(key, x)).energy)
+    before = float(energy(first))
+    for distance in size * DISTANCES_FROM_FLAT:
+        there = jax.tree.map(lambda x, n, d=distance: x + (d * n).astype(x.dtype), first, normal)
+        if abs(float(energy(there)) - before) > MIN_CHANGE:
+            near = jax.tree.map(lambda x: x[None], there)
+            return curvature_at(key, potential, near, 1)
+    return here
 
 
 def curvature_at(

@@ -46,6 +46,8 @@ SCREEN_PLACES, MIN_SCREEN_PLACES = 1 << 14, 1 << 11
 """The number of places of a screening, and the smallest one that is worth it."""
 SCREEN_BEST, SCREEN_STEPS = 512, 5
 """The number of places of a screening that are minimized, and of their first steps."""
+CANDIDATE_GRADIENTS = 6_000
+"""About what these minimizations take."""
 MIN_EXCESS = 1.0
 """The smallest excess, in units of kT, of a place that known modes do not explain."""
 MAX_NEWTON_DISTANCE = 0.3
@@ -274,8 +276,8 @@ class _Searching:
         if self.why_not or not self.found or dimension(self.energies.like) > MAX_DIRECTIONS:
             return False
         while len(self.found) == before:
-            # The candidates take about as many gradients again as a third of the places.
-            room = 0.75 * (self.max_gradients - self.gradients) / self.energies.part_cost
+            room = (self.max_gradients - self.gradients) / self.energies.part_cost
+            room -= CANDIDATE_GRADIENTS
             if room < MIN_SCREEN_PLACES:
                 break
             self._screen_once(rng, prior, min(SCREEN_PLACES, int(room)))

@@ -11,6 +11,7 @@ from tacthmc._positions import dimension, flatten, scalar_dtype
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.dynamics._linear_map import LinearMap, MappedPotential
 from tacthmc.potentials._base import Potential
+from tacthmc.samplers._path_potential import has_exact_energies
 from tacthmc.tuning import _friction as friction
 from tacthmc.tuning._bursts import Burst, Bursts, estimates, stacked
 from tacthmc.tuning._choices import TuningError
@@ -43,6 +44,9 @@ MAX_TEMPERATURE_ERROR = 2.0
 """The error of that temperature from which the measurement is not valid."""
 CURVATURE_ITERATIONS = 20
 """The number of gradients from which the largest curvature at a place is estimated."""
+MAX_FRICTION_RATIO = 1.05
+"""The largest friction of a thermostat relative to the injected one, if the force has no noise. The
+shares of modes are wrong by more than a few percent if it is twice that."""
 MAX_HALVINGS, MAX_DOUBLINGS = 6, 3
 BURST_RELAXATIONS = 20
 """The length of a burst in relaxation times."""
@@ -62,6 +66,17 @@ class Numbers(NamedTuple):
     """The noise of all tensors together."""
 
 
+class _Verdict(NamedTuple):
+    """What a burst says about its step size."""
+
+    shown: str
+    """The measurements in words."""
+    short: bool = False
+    """Whether chains had no time to relax."""
+    right: bool = False
+    """Whether the step size will do."""
+
+
 class Plateau:
     """Chains of one potential at unit temperature, in linear coordinates that may change."""
 
@@ -79,6 +94,9 @@ class Plateau:
         self.linear: LinearMap | None = None
         self.positions = starts
         """The positions in the linear coordinates."""
+        self.mode_curvature = 0.0
+        """The largest curvature at the centers of known modes, in the linear coordinates."""
+        self._mode_centers: Position | None = None
         self.per_tensor: bool | None = None
         """Whether each tensor has its own friction; None to decide by the noise."""
         self.sizes = [leaf.size for leaf in jax.tree.leaves(self.like)]
@@ -88,6 +106,11 @@ class Plateau:
     def is_high_dimensional(self) -> bool:
         """Whether there are too many directions to treat each of them."""
         return dimension(self.like) > MAX_DENSE_DIMENSION
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether forces have no noise."""
+        return has_exact_energies(self.potential)
 
     @property
     def mapped_potential(self) -> Potential:
@@ -110,10 +133,25 @@ class Plateau:
             self.potential if linear is None else MappedPotential(self.potential, linear)
         )
         self.positions = self.from_theta(positions)
+        if self._mode_centers is not None:
+            self.use_modes(self._mode_centers)
+
+    def use_modes(self, centers: Position) -> None:
+        """Let steps be stable at the centers of modes too, a stack of positions θ.
+
+        The burst that decides about a step size may have left a narrow mode because of it.
+        """
+        self._mode_centers = centers
+        found = largest_curvatures(
+            jax.random.key(0), self.mapped_potential, self.from_theta(centers), CURVATURE_ITERATIONS
+        )
+        self.bursts.gradients += len(found) * CURVATURE_ITERATIONS
+        known = found[np.isfinite(found)]
+        self.mode_curvature = float(known.max(initial=0.0))
 
     def descend(self, key: PRNGKey) -> float:
         """Move the chains to typical energies; returns the largest curvature there."""
-        found = descend(key, self.bursts, self.positions)
+        found = descend(key, self.bursts, self.positions, self.mode_curvature)
         self.positions = found.positions
         return found.curvature
 
@@ -153,6 +191,7 @@ class Plateau:
         dtype = scalar_dtype(self.like)
         if self.is_high_dimensional:
             curvature = curvature_at(second, self.mapped_potential, self.positions)
+            curvature = max(curvature, self.mode_curvature)
             now = self.numbers(second, curvature, eta, c).steps
             gradients = self._noise(first, self.potential, places, MAP_BATCHES // NUM_PLACES)
             sizes = self.sizes if now.per_tensor else None
@@ -198,29 +237,33 @@ class Plateau:
         scale = np.maximum(sd, 0.1 * np.median(sd))
         return LinearMap(jnp.asarray(scale, scalar_dtype(self.like)))
 
-    def verified(self, key: PRNGKey, steps: friction.Steps, given: bool) -> friction.Steps:
-        """The steps after a burst at the right temperature, with half of η after each failure."""
+    def verified(
+        self, key: PRNGKey, steps: friction.Steps, given: bool, settled: bool = False
+    ) -> friction.Steps:
+        """The steps after a burst at the right temperature, with half of η after each failure.
+
+        If chains have ``settled`` and the force is exact, steps must not heat, either: the friction
+        that the thermostat then needs is the injected one.
+        """
         eta, why = steps.eta, steps.why_eta
+        cool = MAX_FRICTION_RATIO * steps.c if self._must_be_cool(settled, given) else np.inf
         halvings, doublings, tried = 0, 0, []
         while True:
             key, now = jax.random.split(key)
             burst = self.bursts.run(now, self.positions, eta, steps.c)
-            if not burst.finite:
-                tried.append(f"η = {eta:.3g}: diverged")
-            else:
-                temperature, error = self.configurational_temperature(now, burst)
-                shown = f"configurational temperature {temperature:.3g} ± {error:.2g}"
-                tried.append(f"η = {eta:.3g}: {shown}")
+            # After the last halving a little heat is better than an error.
+            verdict = self._verdict(now, burst, cool if halvings < MAX_HALVINGS else np.inf)
+            tried.append(f"η = {eta:.3g}: {verdict.shown}")
+            if burst.finite:
                 self.positions = burst.positions
-                short = temperature + 2 * error < MIN_RELAXED_TEMPERATURE
-                if short and not self.is_high_dimensional and doublings < MAX_DOUBLINGS:
-                    # A burst that is too short looks cold for any η. In high dimension some
-                    # directions are always too slow for a burst, so it is not made longer.
-                    self.bursts.steps, doublings = 2 * self.bursts.steps, doublings + 1
-                    continue
-                if temperature - 3 * error <= MAX_TEMPERATURE and error < MAX_TEMPERATURE_ERROR:
-                    self.burst = burst
-                    return steps._replace(eta=eta, why_eta=f"{why}; {shown}")
+            if verdict.short and not self.is_high_dimensional and doublings < MAX_DOUBLINGS:
+                # A burst that is too short looks cold for any η. In high dimension some
+                # directions are always too slow for a burst, so it is not made longer.
+                self.bursts.steps, doublings = 2 * self.bursts.steps, doublings + 1
+                continue
+            if verdict.right:
+                self.burst = burst
+                return steps._replace(eta=eta, why_eta=f"{why}; {verdict.shown}")
             halvings += 1
             if given or halvings > MAX_HALVINGS:
                 raise TuningError(
@@ -228,6 +271,23 @@ class Plateau:
                     + "; ".join(tried)
                 )
             eta, why = eta / 2, f"{steps.why_eta}; halved after {'; '.join(tried)}"
+
+    def _must_be_cool(self, settled: bool, given: bool) -> bool:
+        """Whether the friction of the thermostat decides about the step size."""
+        return settled and self.is_exact and not given
+
+    def _verdict(self, key: PRNGKey, burst: Burst, cool: float) -> _Verdict:
+        """Whether a burst had the right temperature, and at most the friction ``cool``."""
+        if not burst.finite:
+            return _Verdict("diverged")
+        temperature, error = self.configurational_temperature(key, burst)
+        shown = f"configurational temperature {temperature:.3g} ± {error:.2g}"
+        heats = burst.least_friction > cool
+        if heats:
+            shown += f", and a friction of {burst.least_friction:.2g} or more"
+        right = temperature - 3 * error <= MAX_TEMPERATURE and error < MAX_TEMPERATURE_ERROR
+        short = temperature + 2 * error < MIN_RELAXED_TEMPERATURE
+        return _Verdict(shown, short, right and not heats)
 
     def configurational_temperature(self, key: PRNGKey, burst: Burst) -> tuple[float, float]:
         """⟨(θ − a)·∇U⟩/D and its standard error, with a the start of the chain.
@@ -255,7 +315,8 @@ class Plateau:
         """The largest λ·curvature at the chains and at hotter positions, and its temperature."""
         first, second = jax.random.split(key)
         potential = self.mapped_potential
-        largest, where = curvature_at(first, potential, self.positions, self.bursts.chains), "1"
+        here = curvature_at(first, potential, self.positions, self.bursts.chains)
+        largest, where = max(here, self.mode_curvature), "1"
         for temperature, places in hot:
             curvature = curvature_at(second, potential, self.from_theta(places)) / temperature
             if curvature > largest:

@@ -27,7 +27,7 @@ from tacthmc.samplers._replica_ladder import Barrier, rungs_for
 from tacthmc.samplers._replica_path import ReplicaPath
 from tacthmc.samplers._untuned_replicas import UntunedReplicas
 from tacthmc.tuning._choices import Tuning, TuningError
-from tacthmc.tuning._curvature import largest_curvature
+from tacthmc.tuning._descend import first_curvature
 from tacthmc.tuning._mode_search import Search, search_modes
 from tacthmc.tuning._noisy_replicas import noisy_numbers
 from tacthmc.tuning._notes import Notes
@@ -41,6 +41,7 @@ from tacthmc.tuning._replica_base import (
 )
 from tacthmc.tuning._replica_moves import ExactMoves, LocalMoves
 from tacthmc.tuning._replica_rounds import Round, Rounds
+from tacthmc.tuning._search_budget import search_budget
 from tacthmc.tuning._unit_temperature import reasons
 
 NUM_CHAINS, FEW_CHAINS, MAX_LOW_DIMENSION = 8, 2, 10_000
@@ -58,9 +59,8 @@ MAX_GROWTHS, MAX_WIDENINGS = 4, 12
 after the first rounds. More rounds follow each of them."""
 DRAWS_PER_INDEPENDENT = 10.0
 """The number of draws in a round that are worth an independent one."""
-MIN_SEARCH_GRADIENTS, SEARCH_SHARE, FEW_REPLICAS = 30_000.0, 0.1, 5
-"""The gradients that a search for modes may take in any case, and as a share of those of a run
-with few replicas."""
+FEW_REPLICAS = 5
+"""The number of replicas in a run whose gradients limit those of the search for modes."""
 CURVATURE_GRADIENTS = 60
 """The gradients that the largest curvature at the start takes."""
 MAX_SHOWN_RUNGS = 12
@@ -161,24 +161,29 @@ def tune_replicas(
     num_steps: int = 500,
     progress: bool | None = None,
     budget: float | None = None,
+    search: Search | None = None,
+    spent_before: int = 0,
 ) -> ReplicaPath:
     """Choose the numbers of replicas, from a stack of starting positions.
 
-    ``budget`` is the number of steps of the run that follows, over all chains.
+    ``budget`` is the number of steps of the run that follows, over all chains, ``search`` the
+    result of a search for modes, if there was one, and ``spent_before`` the gradients beside it.
     """
     with Notes(untuned.given, progress is not False and jax.process_index() == 0) as notes:
         first, second = jax.random.split(key)
-        notes.begin("searching for modes")
-        notes.say("searching for modes")
-        most = 0.0 if budget is None else SEARCH_SHARE * FEW_REPLICAS * budget
-        search = search_modes(first, potential, starts, max(most, MIN_SEARCH_GRADIENTS))
-        notes.say(reasons(search))
+        if search is None:
+            notes.begin("searching for modes")
+            notes.say("searching for modes")
+            one = jax.tree.map(lambda x: x[0], starts)
+            most = search_budget(potential, one, FEW_REPLICAS * (budget or 0.0))
+            search = search_modes(first, potential, starts, most)
+            notes.say(reasons(search))
         plateau = Plateau(potential, starts, num_steps)
         replicas, spent = _begun(second, untuned, plateau, search, notes)
         notes.begin("measuring the barrier")
         found = _measured(replicas, search, plateau.like)
         _choose(replicas, found, notes)
-        spent += search.gradients + replicas.rounds.gradients
+        spent += search.gradients + replicas.rounds.gradients + spent_before
         dtype = scalar_dtype(plateau.like)
         modes = search.modes(dtype) if search.exhaustive else None
         ends = jax.tree.map(lambda x: x[:, 0], replicas.positions())
@@ -202,7 +207,7 @@ def _begun(
     if has_exact_energies(potential):
         if base is None:
             vector = np.asarray(flatten(like, scalar_dtype(like)), float)
-            base = base_around(vector, 1 / largest_curvature(first, potential, like))
+            base = base_around(vector, 1 / _curvature_near(first, potential, starts))
             spent = CURVATURE_GRADIENTS
         shapes = shapes_of(base, search, like)
         rungs = len(first_ladder(untuned, base))
@@ -213,6 +218,17 @@ def _begun(
     replicas = _Replicas(second, untuned, Rounds(potential, chains), base, moves)
     replicas.begin(_first_positions(replicas, search, starts))
     return replicas, spent
+
+
+def _curvature_near(key: PRNGKey, potential: Potential, starts: Position) -> float:
+    """The largest curvature at a start or near it."""
+    found = first_curvature(key, potential, starts)
+    if not (np.isfinite(found) and found > 0):
+        raise TuningError(
+            f"no base can be found: the curvature at init is {found}, and no mode was found. Start"
+            " elsewhere, or give base"
+        )
+    return found
 
 
 def first_ladder(untuned: UntunedReplicas, base: Base) -> Float[np.ndarray, " k"]:

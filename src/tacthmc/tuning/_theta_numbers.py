@@ -73,7 +73,7 @@ def final_numbers(
     curvature, where = plateau.largest_curvature(keys[1], hot)
     eta = fixed.get("step_size")
     numbers = plateau.numbers(keys[2], curvature, eta, fixed.get("noise"))
-    steps = plateau.verified(keys[3], numbers.steps, eta is not None)
+    steps = plateau.verified(keys[3], numbers.steps, eta is not None, settled=True)
     reason = steps.why_eta if where == "1" else f"{steps.why_eta} (at T = {where}, times λ)"
     eta = notes.choose("step_size", steps.eta, reason)
     c = notes.choose("noise", steps.c, steps.why_c)

@@ -1,7 +1,7 @@
 """``tune``: choose the numbers of a sampler by short runs."""
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,13 +16,16 @@ from tacthmc.potentials import Potential, StreamedPosterior
 from tacthmc.potentials._base import innermost
 from tacthmc.samplers import Untuned, UntunedReplicas
 from tacthmc.samplers._replica_path import ReplicaPath
+from tacthmc.samplers._untuned import NAMES
 from tacthmc.tuning._choices import Tuning
 from tacthmc.tuning._mode_search import MIN_ENDED, Search, search_modes
 from tacthmc.tuning._moving_xi import tune_moving_xi
 from tacthmc.tuning._notes import Notes, fixed_in
 from tacthmc.tuning._plateau import Plateau
 from tacthmc.tuning._replicas import tune_replicas
+from tacthmc.tuning._search_budget import search_budget
 from tacthmc.tuning._unit_temperature import (
+    AtUnitTemperature,
     jump_reason,
     made_at_unit_temperature,
     reasons,
@@ -31,11 +34,13 @@ from tacthmc.tuning._unit_temperature import (
 
 NUM_CHAINS, FEW_CHAINS, MAX_LOW_DIMENSION = 16, 4, 10_000
 """The number of chains in the short runs, that in high dimension, and where that begins."""
-MIN_SEARCH_GRADIENTS, SEARCH_SHARE = 30_000.0, 0.1
-"""The gradients that a search for modes may take in any case, and as a share of the run's."""
 
 MAX_UNSEEN_FOR_NOTES = 0.1
 """The probability of a new mode in the next start up to which a summary speaks of missed modes."""
+MAX_UNSEEN_FOR_JUMPS = 0.3
+"""The same up to which chains jump between the modes that were found."""
+MAX_REPLICA_DIMENSION = 256
+"""The largest dimension in which replicas take the place of ξ. Their number grows as √D."""
 MAX_UNEVENNESS = 100.0
 """The ratio of the largest curvatures at different places from which there is advice."""
 
@@ -132,10 +137,10 @@ def tune_from(
     check_tunable(potential)
     if isinstance(sampler, UntunedReplicas):
         return tune_replicas(key, sampler, potential, starts, num_steps, progress, budget)
-    return tune_langevin(key, sampler, potential, starts, num_steps, progress, budget)
+    return tune_tact(key, sampler, potential, starts, num_steps, progress, budget)
 
 
-def tune_langevin(
+def tune_tact(
     key: PRNGKey,
     sampler: Untuned,
     potential: Potential,
@@ -143,11 +148,12 @@ def tune_langevin(
     num_steps: int = 500,
     progress: bool | None = None,
     budget: float | None = None,
-) -> Langevin:
+) -> Langevin | ReplicaPath:
     """Choose the numbers of :func:`tacthmc.tact` from a stack of starting positions.
 
     ``budget`` is the number of gradients of the run that follows.
     """
+    first, second, third = jax.random.split(key, 3)
     with Notes(fixed_in(sampler), progress is not False and jax.process_index() == 0) as notes:
         notes.begin("searching for modes")
         notes.say("searching for modes")
@@ -156,16 +162,27 @@ def tune_langevin(
         plateau = Plateau(potential, starts, num_steps, known)
         if (given := notes.fixed.get("thermostat")) is not None:
             plateau.per_tensor = isinstance(given, TensorThermostat | DiagonalThermostat)
-        first, second, third = jax.random.split(key, 3)
         search = _searched(first, sampler, potential, starts, budget)
         notes.say(reasons(search))
-        made, positions, modes = _best_way(second, plateau, notes, sampler, search)
-        advice = _advice(plateau.unevenness(third), search)
-        spent = plateau.bursts.gradients + search.gradients
-        doubt = _doubt(search)
-        tuning = Tuning(tuple(notes.choices), spent, positions, modes, advice, doubt)
-        notes.say(f"chosen by {spent:,} gradients")
-    return eqx.tree_at(lambda s: s.tuning, made, tuning, is_leaf=lambda x: x is None)
+        way = _way(second, plateau, notes, sampler, search)
+        if isinstance(way, Way):
+            return _finished(third, plateau, notes, search, way)
+        notes.say(f"{way}, so replicas at several temperatures swap")
+    spent = plateau.bursts.gradients
+    untuned = UntunedReplicas()
+    return tune_replicas(
+        second, untuned, potential, starts, num_steps, progress, budget, search, spent
+    )
+
+
+def _finished(key: PRNGKey, plateau: Plateau, notes: Notes, search: Search, way: "Way") -> Langevin:
+    """The tuned sampler, with all choices."""
+    advice = _advice(plateau.unevenness(key), search)
+    spent = plateau.bursts.gradients + search.gradients
+    doubt = _doubt(search)
+    tuning = Tuning(tuple(notes.choices), spent, way.positions, way.modes, advice, doubt)
+    notes.say(f"chosen by {spent:,} gradients")
+    return eqx.tree_at(lambda s: s.tuning, way.made, tuning, is_leaf=lambda x: x is None)
 
 
 def _advice(unevenness: float, search: Search) -> str:
@@ -202,36 +219,70 @@ def _searched(
         return Search([], [], 0, 0, 0, "ξ moves, as given")
     if sampler.jumps is not None:
         return Search([], [], 0, 0, 0, "jumps are given")
-    share = MIN_SEARCH_GRADIENTS if budget is None else SEARCH_SHARE * budget
-    return search_modes(key, potential, starts, max(share, MIN_SEARCH_GRADIENTS))
+    one = jax.tree.map(lambda x: x[0], starts)
+    return search_modes(key, potential, starts, search_budget(potential, one, budget or 0.0))
 
 
-def _best_way(
+class Way(NamedTuple):
+    """A sampler and its starts."""
+
+    made: Langevin
+    positions: Position
+    modes: Modes | None
+    """The modes, if they are known to be nearly all."""
+
+
+def _way(
     key: PRNGKey, plateau: Plateau, notes: Notes, sampler: Untuned, search: Search
-) -> tuple[Langevin, Position, Modes | None]:
+) -> Way | str:
     """The way from mode to mode: none for one mode, jumps if they connect all modes, or ξ.
 
-    Returns the sampler, a start for each chain, and the modes if they are known to be nearly all.
+    Instead of ξ, the reason for replicas is returned if they can be used.
     """
-    dtype = scalar_dtype(plateau.like)
-    if not search.exhaustive:
-        made, positions = tune_moving_xi(key, plateau, notes, sampler, sampler.jumps)
-        nearly_all = bool(search.found) and search.unseen <= MAX_UNSEEN_FOR_NOTES
-        return made, positions, search.modes(dtype) if nearly_all else None
+    dtype, replicas = scalar_dtype(plateau.like), _replicas_work(sampler, plateau)
+    if replicas and not search.exhaustive and search.starts:
+        return search.why_not or f"{1 - search.ended:.0%} of minimizations ended in no mode"
+    if not _has_list(search):
+        return Way(*tune_moving_xi(key, plateau, notes, sampler, sampler.jumps), None)
     found = tune_at_unit_temperature(key, plateau, notes, search.modes(dtype))
+    if search.exhaustive and found.tried.connected:
+        return _jumping(plateau, notes, sampler, search, found)
+    why = "too few" if search.exhaustive else "there may be more modes"
+    reason = f"{jump_reason(search, found.tried)}: {why}"
+    if replicas:
+        return reason
+    notes.say(f"{reason}, so ξ moves as well")
+    notes.choices.clear()
+    modes = found.tried.modes
+    jumps = found.tried.jumps if modes.count > 1 else None
+    made, positions = tune_moving_xi(key, plateau, notes, sampler, jumps)
+    return Way(made, positions, modes if search.unseen <= MAX_UNSEEN_FOR_NOTES else None)
+
+
+def _jumping(
+    plateau: Plateau, notes: Notes, sampler: Untuned, search: Search, found: AtUnitTemperature
+) -> Way:
+    """Chains at unit temperature that jump between the modes, if there are several."""
     tried = found.tried
-    if not tried.connected:
-        notes.say(f"{jump_reason(search, tried)}: too few, so ξ moves as well")
-        notes.choices.clear()
-        made, positions = tune_moving_xi(key, plateau, notes, sampler, tried.jumps)
-        return made, positions, tried.modes
     jumps = tried.jumps if tried.useful else None
     notes.choose("jumps", jumps, jump_reason(search, tried))
     several = tried.modes.count > 1
     where = "jumps reach all modes that were found" if several else "there is one mode"
     notes.choose("tempering", None, where)
     made = made_at_unit_temperature(found, plateau, sampler, jumps)
-    return made, found.positions, tried.modes
+    return Way(made, found.positions, tried.modes)
+
+
+def _replicas_work(sampler: Untuned, plateau: Plateau) -> bool:
+    """Whether replicas may take the place of ξ: nothing is given, and energies are exact."""
+    given = (getattr(sampler, name) for name in NAMES)
+    few = dimension(plateau.like) <= MAX_REPLICA_DIMENSION
+    return few and plateau.is_exact and all(one is None for one in given)
+
+
+def _has_list(search: Search) -> bool:
+    """Whether a search ended with modes that are worth jumps, if not with all of them."""
+    return bool(search.found) and search.unseen <= MAX_UNSEEN_FOR_JUMPS
 
 
 def chains_for(position: Position) -> int:

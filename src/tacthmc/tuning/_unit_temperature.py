@@ -11,6 +11,7 @@ from tacthmc.samplers import Untuned
 from tacthmc.tuning._bursts import flat_draws, stacked
 from tacthmc.tuning._jump_numbers import OFTEN, Tried, tried_jumps
 from tacthmc.tuning._mode_search import Search
+from tacthmc.tuning._mode_shapes import fitted_modes
 from tacthmc.tuning._notes import Notes
 from tacthmc.tuning._objective import objective
 from tacthmc.tuning._plateau import Plateau
@@ -23,6 +24,8 @@ from tacthmc.tuning._theta_numbers import (
     thermostat_for,
 )
 
+MIN_NOTABLE_WEIGHT = 1e-3
+"""The weight of a mode, by Laplace's approximation, from which steps have to be stable in it."""
 JUMP_SHARE = 0.1
 """The gradients of the trial of jumps, relative to those of the search and the steps so far."""
 
@@ -45,6 +48,7 @@ def tune_at_unit_temperature(
     plateau.positions = plateau.from_theta(
         starts_in(keys[0], modes, plateau.like, plateau.bursts.chains)
     )
+    plateau.use_modes(_centers(modes, plateau.like))
     first_numbers(keys[1], plateau, notes)
     theta = final_numbers(keys[2], plateau, [], notes)
     several = modes.count > 1
@@ -56,6 +60,13 @@ def tune_at_unit_temperature(
     plateau.bursts.gradients += tried.gradients
     notes.choose("keep_every", *_spacing(plateau, tried))
     return AtUnitTemperature(theta, tried, parts, plateau.to_theta(plateau.burst.positions))
+
+
+def _centers(modes: Modes, like: Position) -> Position:
+    """The centers of modes that matter, from the heaviest."""
+    weights = np.exp(np.asarray(modes.log_weights, float))
+    heavy = np.argsort(-weights)[: max(1, int(np.sum(weights > MIN_NOTABLE_WEIGHT)))]
+    return stacked(np.asarray(modes.centers, float)[heavy], like)
 
 
 def _spacing(plateau: Plateau, tried: Tried) -> tuple[int, str]:
@@ -74,6 +85,7 @@ def _tried(key: PRNGKey, plateau: Plateau, modes: Modes) -> Tried:
     vectors = plateau.burst.draws.reshape(-1, plateau.burst.draws.shape[-1])
     positions = plateau.to_theta(stacked(vectors, plateau.like))
     draws = flat_draws(jax.tree.map(lambda x: x[None], positions))[0]
+    modes = fitted_modes(modes, draws.reshape(plateau.burst.draws.shape).astype(float))
     return tried_jumps(key, energies, modes, draws, JUMP_SHARE * plateau.bursts.gradients)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import tacthmc
 from tacthmc.dynamics import ContinuousTempering, ModeJumps, Modes, PowerCoupling
+from tacthmc.run._evidence_notes import disagreement, evidence_notes, evidence_shares
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -128,3 +129,43 @@ def test_many_modes_are_not_all_shown():
     potential, start = tacthmc.potential(row), jnp.zeros(1)
     run = tacthmc.sample(jax.random.key(0), sampler, potential, start, 10_000, 2, keep=keep)
     assert run.summary().mode_lines[0].endswith(" and 4 more")
+
+
+def test_shares_by_draws_and_by_evidence_agree(good):
+    assert evidence_notes(good, 3) == []
+    shares, errors = evidence_shares(good.by_mode())
+    assert shares == pytest.approx([0.6, 0.39, 0.01], abs=0.03)
+    assert np.all(errors < 0.05)
+
+
+@pytest.mark.parametrize(("first", "warns"), [(0.62, False), (0.75, True), (0.45, True)])
+def test_shares_that_the_evidence_contradicts_are_a_warning(good, first, warns):
+    found = good.by_mode()
+    one, two, *rest = found.modes
+    changed = [one._replace(share=first), two._replace(share=0.99 - first), *rest]
+    note = disagreement(found._replace(modes=changed))
+    assert (note is not None) == warns
+    assert note is None or "by its evidence" in note
+
+
+def peaked(x, center, scale):
+    """The log density of a peak that is sharp in each coordinate."""
+    return -jnp.sum(jnp.sqrt(((x - center) / scale) ** 2 + 1e-4)) - x.size * jnp.log(2 * scale)
+
+
+def test_steps_that_heat_are_a_warning():
+    centers, scales = np.array([[-6.0, 0.0], [6.0, 0.0]]), np.array([0.25, 1.0])
+
+    def energy(x):
+        return -jnp.logaddexp(*(peaked(x, c, s) for c, s in zip(centers, scales, strict=True)))
+
+    def run_with(step_size):
+        # The standard deviation of a Laplace distribution is √2.
+        modes = Modes(centers, np.sqrt(2) * scales[:, None] * np.ones((2, 2)), np.ones(2))
+        sampler, start = tacthmc.sgnht(step_size, jumps=ModeJumps(modes)), jnp.asarray(centers[0])
+        keep, potential = tacthmc.Keep(every=10), tacthmc.potential(energy)
+        return tacthmc.sample(jax.random.key(0), sampler, potential, start, 40_000, 4, keep=keep)
+
+    bad, good = run_with(0.1), run_with(1e-4)
+    assert any("steps are too long somewhere" in note for note in alarms(bad))
+    assert alarms(good) == []
