@@ -91,7 +91,7 @@ class Rounds:
 
 def _without_sums(state: PathState) -> PathState:
     """The state of a chain whose sums begin anew."""
-    rungs, dtype = state.number.shape[0], state.sums.newer.rejected.dtype
+    rungs, dtype = state.number.shape[0], state.sums.now.rejected.dtype
     trips = jnp.zeros_like(state.round_trips)
     return replace(state, sums=RecentSums.empty(rungs, dtype), round_trips=trips)
 
