@@ -24,7 +24,7 @@ class ReplicaNotes(NamedTuple):
 
 
 def replica_notes(run: "Run") -> ReplicaNotes:
-    """The barrier, swaps, round trips and log Z of replicas on a path, and warnings about them."""
+    """The barrier, swaps, round trips, log Z and warm-up of replicas on a path, and warnings."""
     sampler = run.sampler if run.program_is_known else None
     if not isinstance(sampler, ReplicaPath) or run.num_steps == 0:
         return ReplicaNotes([], [])
@@ -38,6 +38,12 @@ def replica_notes(run: "Run") -> ReplicaNotes:
         f"arrivals from {end} per chain: {' '.join(map(str, trips))}",
         f"log Z relative to {end}: {evidence.value:.3f} ± {evidence.error:.2g}",
     ]
+    if run.tuning is not None:
+        whole = run.num_steps * run.num_chains * sampler.gradients_per_step
+        lines.append(
+            f"warm-up: {run.tuning.gradients:,} gradients, {run.tuning.gradients / whole:.0%} of"
+            " those of the run"
+        )
     notes = []
     if trips.sum() < MIN_ROUND_TRIPS:
         notes.append(

@@ -9,13 +9,14 @@ For neighboring rungs with δ = λ_i − λ_{i+1}, the geometric bridge between 
 and the ratios multiply to the one between both ends of the ladder. A constant in U1 cancels.
 
 Gaussian noise of U1 with variance σ² multiplies such an expectation by exp(δ²σ²/8), which cancels
-only if σ is the same on both rungs. If three estimates a, b, c of U1 at one place are at hand, their
+only if σ is the same on both rungs. If there are three estimates a, b, c of U1 at one place, their
 mean m is independent of d = a − 2b + c, and
 
 .. math:: \mathrm E\big[e^{\pm\delta m/2}\cos(\delta d/\sqrt{72})\big]
     = e^{\pm\delta U_1/2}\,e^{\delta^2\sigma^2/24}\,e^{-\delta^2\sigma^2/24},
 
-so these terms (:func:`bridge_terms`) are right for noise of any variance, at each place another one.
+so these terms (:func:`bridge_terms`) are right for noise of any variance, which may differ between
+places.
 
 References: X.-L. Meng, W. H. Wong. *Simulating ratios of normalizing constants via a simple
 identity.* Statistica Sinica 1996. W. Xie, P. Lewis, Y. Fan, L. Kuo, M.-H. Chen. *Improving marginal
@@ -31,7 +32,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from tacthmc.samplers._conditional_weights import LogEvidence
-
 
 BATCHES = 16
 """The number of places for batches."""

@@ -44,7 +44,9 @@ def test_the_error_of_one_chain_and_of_several():
     energies = jnp.asarray(RNG.normal([-0.5, 0.5], size=(400, steps, 2)), jnp.float32)
     sums = jax.jit(jax.vmap(lambda e: after(e, lam)))(energies)
     for size in (1, 4):
-        groups = [jax.tree.map(lambda x, k=k: x[k : k + size], sums) for k in range(0, 400, size)]
+        groups = [
+            jax.tree.map(lambda x, k=k, n=size: x[k : k + n], sums) for k in range(0, 400, size)
+        ]
         found = [log_ratio(one) for one in groups]
         values, errors = (np.array([getattr(f, n) for f in found]) for n in ("value", "error"))
         # The larger one of two errors is on the safe side.
