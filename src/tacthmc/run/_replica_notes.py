@@ -32,11 +32,12 @@ def replica_notes(run: "Run") -> ReplicaNotes:
     trips = np.asarray(run.state.round_trips)
     accepted = 1 - barrier.rejections
     end = "the base" if sampler.ends_at_base else f"λ = {barrier.inverse_temperatures[-1]:.3g}"
+    noisy = "" if sampler.energy_noise is not None else ", and the bias of noise and steps"
     lines = [
         f"{sampler.rungs} replicas from the target to {end}: barrier Λ = {barrier.total:.2f}, swaps"
         f" accepted {accepted.min():.0%} to {accepted.max():.0%}",
         f"arrivals from {end} per chain: {' '.join(map(str, trips))}",
-        f"log Z relative to {end}: {evidence.value:.3f} ± {evidence.error:.2g}",
+        f"log Z relative to {end}: {evidence.value:.3f} ± {evidence.error:.2g}{noisy}",
     ]
     if run.tuning is not None:
         whole = run.num_steps * run.num_chains * sampler.gradients_per_step

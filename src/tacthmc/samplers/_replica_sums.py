@@ -75,7 +75,7 @@ class Terms(NamedTuple):
     """−δU1/2 on the hotter rung of each pair."""
     below: tuple[Float[Array, " p"], Float[Array, " p"]]
     """δU1/2 on the colder rung of each pair."""
-    count: Bool[Array, ""]
+    is_seen: Bool[Array, ""]
     """Whether the step counts."""
 
 
@@ -149,7 +149,7 @@ class Sums(eqx.Module):
             moved = moved.at[: accepted.shape[0]].add(accepted)
         return Sums(
             self.steps + 1,
-            self.seen + terms.count.astype(self.seen.dtype),
+            self.seen + terms.is_seen.astype(self.seen.dtype),
             self.rejected + 1 - probability,
             moved,
             self.above.plus(*terms.above),

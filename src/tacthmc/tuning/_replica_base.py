@@ -202,35 +202,52 @@ def known_base(
     potential: Potential, given: Potential | None, search: Search, start: Position
 ) -> Base | None:
     """The base that is given, that of the potential, its prior, or one of its modes; or None."""
-    vector = np.asarray(flatten(start, scalar_dtype(start)), float)
-    anything = np.ones_like(vector)
     if potential.traits.is_split:
-        own = None
-        if potential.traits.has_energy:
-
-            def fixed(x: Array) -> Array:
-                return jnp.asarray(potential.full(unflatten(x, start)).fixed).astype(x.dtype)
-
-            own = base_of_energy(fixed, vector, "the part that is not tempered", True)
-            if own is None and not is_flat(fixed, vector):
-                return Base(None, anything, True, False, "the part that is not tempered")
-        none = Base(None, None, True, False, f"no base: λ ends at {LAST_PART:.3g}")
-        return none if own is None else own
+        return _base_of_part(potential, start)
     if given is not None:
-
-        def of_base(x: Array) -> Array:
-            return given.energy(unflatten(x, start)).astype(x.dtype)
-
-        own = base_of_energy(of_base, vector, "given", True)
-        if own is None and is_flat(of_base, vector):
-            raise ValueError(
-                "base must be the energy of a density that can be normalized, such as"
-                " samplers.gaussian_base(0.0, 5.0); got one that does not rise in all directions"
-            )
-        return Base(None, anything, True, False, "given") if own is None else own
-    places = places_of(search)
-    modes = base_of_modes(search.found).covering_places(places) if search.found else None
+        return _given_base(given, start)
     prior = prior_energy(potential, start)
+    return _base_of_modes_or_prior(prior, search, flatten(start, scalar_dtype(start)))
+
+
+def _base_of_part(potential: Potential, start: Position) -> Base:
+    """The part of the energy that is not tempered."""
+    what, vector = "the part that is not tempered", _vector(start)
+    none = Base(None, None, True, False, f"no base: λ ends at {LAST_PART:.3g}")
+    if not potential.traits.has_energy:
+        return none
+
+    def fixed(x: Array) -> Array:
+        return jnp.asarray(potential.full(unflatten(x, start)).fixed).astype(x.dtype)
+
+    own = base_of_energy(fixed, vector, what, True)
+    if own is None and not is_flat(fixed, vector):
+        return Base(None, np.ones_like(vector), True, False, what)
+    return none if own is None else own
+
+
+def _given_base(given: Potential, start: Position) -> Base:
+    def energy(x: Array) -> Array:
+        return given.energy(unflatten(x, start)).astype(x.dtype)
+
+    vector = _vector(start)
+    own = base_of_energy(energy, vector, "given", True)
+    if own is not None:
+        return own
+    if is_flat(energy, vector):
+        raise ValueError(
+            "base must be the energy of a density that can be normalized, such as"
+            " samplers.gaussian_base(0.0, 5.0); got one that does not rise in all directions"
+        )
+    return Base(None, np.ones_like(vector), True, False, "given")
+
+
+def _base_of_modes_or_prior(
+    prior: Callable[[Array], Array] | None, search: Search, start: Array
+) -> Base | None:
+    """The prior if it is neither improper nor far too wide, or a Gaussian of the modes."""
+    places, vector = places_of(search), np.asarray(start, float)
+    modes = base_of_modes(search.found).covering_places(places) if search.found else None
     if prior is None:
         return modes
     own = base_of_energy(prior, vector, "the prior", False)
@@ -240,7 +257,11 @@ def known_base(
     if modes is not None and prior_barrier(own, modes) > MAX_PRIOR_BARRIER:
         return modes._replace(why=f"{modes.why}; the prior is far too wide")
     centers = [one.center[None] for one in search.found]
-    return own.covering_places(np.concatenate([places, *centers]))
+    return own.covering_places(np.concatenate([places.reshape(-1, len(vector)), *centers]))
+
+
+def _vector(start: Position) -> Float[np.ndarray, " d"]:
+    return np.asarray(flatten(start, scalar_dtype(start)), float)
 
 
 def places_of(search: Search) -> Float[np.ndarray, "n d"]:

@@ -2,7 +2,7 @@
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 
 from tacthmc._positions import flatten
 from tacthmc._typing import Position
@@ -42,14 +42,14 @@ def modes_of_replicas(positions: Position, modes: Modes) -> Int[np.ndarray, "c k
     return np.asarray(jax.jit(jax.vmap(jax.vmap(nearest)))(positions))
 
 
-def is_frozen(before: Int[np.ndarray, "c k"], after: Int[np.ndarray, "c k"]) -> Bool[np.bool_, ""]:
+def is_frozen(before: Int[np.ndarray, "c k"], after: Int[np.ndarray, "c k"]) -> bool:
     """Whether no replica has changed its mode, in any chain.
 
     Swaps exchange the modes of two rungs, and so leave the same numbers in a chain.
 
-    >>> bool(is_frozen(np.array([[0, 1, 0]]), np.array([[1, 0, 0]])))
+    >>> is_frozen(np.array([[0, 1, 0]]), np.array([[1, 0, 0]]))
     True
-    >>> bool(is_frozen(np.array([[0, 1, 0]]), np.array([[1, 1, 0]])))
+    >>> is_frozen(np.array([[0, 1, 0]]), np.array([[1, 1, 0]]))
     False
     """
-    return np.all(np.sort(before, axis=1) == np.sort(after, axis=1))
+    return bool(np.all(np.sort(before, axis=1) == np.sort(after, axis=1)))

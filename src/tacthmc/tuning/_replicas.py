@@ -124,7 +124,7 @@ class _Replicas:
         """Make rounds of so many swaps with so many replicas, and later ones, short enough."""
         each = self.rounds.chains * self.moves.swap_every * self.moves.at(self.ladder).gradients
         planned = each * (swaps * rungs + later * FEW_GRADIENTS)
-        self.length = self.warm_up.length(self.before + self.rounds.gradients, planned)
+        self.length = self.warm_up.length(float(self.before + self.rounds.gradients), planned)
 
     def round(self, swaps: int) -> Round:
         """A round, after which step sizes and the ladder are better."""
@@ -160,7 +160,7 @@ class _Replicas:
     def is_uneven(self, barrier: Barrier) -> bool:
         """Whether the ladder has yet to close a gap between two neighbors."""
         given = self.untuned.inverse_temperatures is not None
-        return not given and barrier.rejections.max() > MAX_PAIR_REJECTION
+        return not given and bool(barrier.rejections.max() > MAX_PAIR_REJECTION)
 
     def widen(self, found: Round, search: Search, like: Position) -> bool:
         """Widen the base where draws of the target are wider; returns whether it was."""
