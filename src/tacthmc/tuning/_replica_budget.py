@@ -34,7 +34,7 @@ class WarmUp:
     def search(self) -> float:
         """The gradients of the search for modes.
 
-        >>> [WarmUp(steps).search for steps in (None, 4_000, 100_000, 1_000_000)]
+        >>> [WarmUp(steps).search for steps in (None, 4e3, 1e5, 1e6)]
         [30000.0, 2000.0, 15000.0, 150000.0]
         """
         return MAX_SEARCH if self.steps is None else max(SEARCH_PER_STEP * self.steps, MIN_SEARCH)
