@@ -24,7 +24,7 @@ class ReplicaNotes(NamedTuple):
 
 
 def replica_notes(run: "Run") -> ReplicaNotes:
-    """The barrier, swaps, round trips and log Z of replicas on a path, and warnings about them."""
+    """The barrier, swaps, round trips, log Z and warm-up of replicas on a path, and warnings."""
     sampler = run.sampler if run.program_is_known else None
     if not isinstance(sampler, ReplicaPath) or run.num_steps == 0:
         return ReplicaNotes([], [])
@@ -32,12 +32,19 @@ def replica_notes(run: "Run") -> ReplicaNotes:
     trips = np.asarray(run.state.round_trips)
     accepted = 1 - barrier.rejections
     end = "the base" if sampler.ends_at_base else f"λ = {barrier.inverse_temperatures[-1]:.3g}"
+    noisy = "" if sampler.energy_noise is not None else ", and the bias of noise and steps"
     lines = [
         f"{sampler.rungs} replicas from the target to {end}: barrier Λ = {barrier.total:.2f}, swaps"
         f" accepted {accepted.min():.0%} to {accepted.max():.0%}",
         f"arrivals from {end} per chain: {' '.join(map(str, trips))}",
-        f"log Z relative to {end}: {evidence.value:.3f} ± {evidence.error:.2g}",
+        f"log Z relative to {end}: {evidence.value:.3f} ± {evidence.error:.2g}{noisy}",
     ]
+    if run.tuning is not None:
+        whole = run.num_steps * run.num_chains * sampler.gradients_per_step
+        lines.append(
+            f"warm-up: {run.tuning.gradients:,} gradients, {run.tuning.gradients / whole:.0%} of"
+            " those of the run"
+        )
     notes = []
     if trips.sum() < MIN_ROUND_TRIPS:
         notes.append(

@@ -50,13 +50,25 @@ class Barrier(NamedTuple):
         return float(np.interp(inverse_temperature, self.inverse_temperatures[::-1], rises))
 
     def equalized(self, rungs: int) -> Float[np.ndarray, " n"]:
-        """The ladder of so many rungs on which all pairs would reject alike.
+        r"""The ladder of so many rungs on which all pairs would reject alike.
+
+        Λ(λ) is taken as linear between rungs, but for the last pair of a ladder that ends at 0.
+        There the barrier of a wide base grows as log(1 + λ/c) with an unknown c, which is small if
+        hardly any swap is accepted. With c = λ·((1 − r)/r)², the next ladder comes nearer to 0 by
+        orders of magnitude if it has to.
 
         >>> Barrier(np.array([1.0, 0.5, 0.0]), np.array([0.2, 0.6])).equalized(3).round(2).tolist()
-        [1.0, 0.33, 0.0]
+        [1.0, 0.27, 0.0]
         """
         rises = np.append(0.0, np.cumsum(self.rejections + MIN_REJECTION))
-        found = np.interp(np.linspace(0, rises[-1], rungs), rises, self.inverse_temperatures)
+        wanted, lam = np.linspace(0, rises[-1], rungs), self.inverse_temperatures
+        found = np.interp(wanted, rises, lam)
+        if lam[-1] == 0:
+            r = np.clip(self.rejections[-1], MIN_REJECTION, 1 - MIN_REJECTION)
+            c = ((1 - r) / r) ** 2
+            left = np.clip((rises[-1] - wanted) / (rises[-1] - rises[-2]), 0, 1)
+            near = lam[-2] * c * np.expm1(left * np.log1p(1 / c))
+            found = np.where(left < 1, near, found)
         # Rounding may not move the ends.
         found[[0, -1]] = self.inverse_temperatures[[0, -1]]
         return found

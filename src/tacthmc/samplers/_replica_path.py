@@ -19,7 +19,7 @@ from tacthmc.samplers._conditional_weights import LogEvidence
 from tacthmc.samplers._gaussian_reference import Gaussian, GaussianReference
 from tacthmc.samplers._local_move import Energies, LocalMove
 from tacthmc.samplers._replica_ladder import Barrier
-from tacthmc.samplers._replica_sums import RecentSums, log_ratio
+from tacthmc.samplers._replica_sums import RecentSums, bridge_terms, log_ratio
 
 
 class PathState(eqx.Module):
@@ -145,12 +145,13 @@ class ReplicaPath(Sampler):
         due = swaps.pairs_due(step, self.swap_every, self.rungs - 1)
         taken = swaps.accepted(due, odds, noise.swaps)
         source = jnp.arange(self.rungs) + swaps.shifts(taken, int)
-        measured = state.measured
+        measured, terms = state.measured, bridge_terms(energies.tempered, lam)
         if measured is not None:
+            same = measured.compares(state.step, self.swap_every)
+            terms = bridge_terms(energies.tempered, lam, measured.recent, same)
             measured = measured.after(energies.tempered, state.step, self.swap_every)
         replicas = self.move.exchanged(replicas, source)
         number, came = state.number[source], state.from_base.at[-1].set(True)[source]
-        newer = state.sums.newer.plus(odds, energies.tempered, lam, report.accepted)
         cold = jax.tree.map(lambda x: x[0], replicas)
         after = PathState(
             position=self.move.position(cold),
@@ -158,7 +159,7 @@ class ReplicaPath(Sampler):
             number=number,
             from_base=came.at[0].set(False),
             round_trips=state.round_trips + came[0].astype(state.round_trips.dtype),
-            sums=state.sums.after(newer, step),
+            sums=state.sums.after(state.sums.now.plus(odds, terms, report.accepted)),
             measured=measured,
             step=step,
             model=cold.model,
@@ -261,14 +262,15 @@ class ReplicaPath(Sampler):
         return state.sums.mean("moved")
 
     def evidence(self, state: PathState) -> LogEvidence:
-        r"""log Z of the target relative to the base, and its standard error over chains.
+        r"""log Z of the target relative to the base, and its standard error.
 
         Z is ∫exp(−U) for a normalized base such as :func:`tacthmc.samplers.gaussian_base`, and the
         marginal likelihood for a normalized prior. A ladder that ends at λ > 0 gives
         ∫exp(−U)/∫exp(−U0 − λU1).
 
-        It comes from the last half to three quarters of all steps, by geometric bridges between
-        neighbors (:mod:`tacthmc.samplers._replica_sums`).
+        It comes from the last three quarters of all steps, by geometric bridges between neighbors
+        (:mod:`tacthmc.samplers._replica_sums`). The error is that by the differences between chains
+        or between batches of steps, whichever is larger.
 
         >>> import jax, jax.numpy as jnp, tacthmc
         >>> from tacthmc.samplers import gaussian_base

@@ -34,6 +34,11 @@ class MeasuredVariance(eqx.Module):
         recent, variance = jnp.zeros((2, rungs), dtype), jnp.zeros(rungs - 1, dtype)
         return cls(recent, variance, jnp.zeros((), int))
 
+    @staticmethod
+    def compares(step: Int[Array, ""], swap_every: Number) -> Bool[Array, ""]:
+        """Whether the energies of a step and of the two before are those of the same replicas."""
+        return step % jnp.asarray(swap_every).astype(step.dtype) >= 2
+
     def after(
         self, energies: Float[Array, " k"], step: Int[Array, ""], swap_every: Number
     ) -> "MeasuredVariance":
@@ -44,8 +49,7 @@ class MeasuredVariance(eqx.Module):
         """
         second = energies - 2 * self.recent[0] + self.recent[1]
         estimate = (second[:-1] - second[1:]) ** 2 / 6
-        # A swap in between would compare different replicas.
-        whole = step % jnp.asarray(swap_every).astype(step.dtype) >= 2
+        whole = self.compares(step, swap_every)
         count = self.count + whole.astype(self.count.dtype)
         averaged = jnp.clip(count, 1, MAX_AVERAGED_ESTIMATES).astype(estimate.dtype)
         share = jnp.where(whole, 1 / averaged, 0)

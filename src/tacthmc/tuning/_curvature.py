@@ -111,7 +111,7 @@ def _difference(gradient: Any, position: Position, along: Position) -> Position:
 
 def _norm(tree: Position) -> Any:
     squares = (jnp.sum(leaf.astype(jnp.float32) ** 2) for leaf in jax.tree.leaves(tree))
-    return jnp.sqrt(sum(squares, jnp.zeros(())))
+    return jnp.sqrt(sum(squares, jnp.zeros((), jnp.float32)))
 
 
 def _normalized(tree: Position) -> Position:

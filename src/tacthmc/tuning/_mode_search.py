@@ -74,6 +74,8 @@ MAX_UNSEEN = 0.03
 """The probability of a new mode in the next start at which a search is exhaustive."""
 MIN_ENDED = 0.7
 """The smallest share of starts that has to end in a mode for that."""
+MAX_ELSEWHERE = 256
+"""The largest number of ends that are kept and are no modes."""
 MIN_LOG_WEIGHT = float(np.log(1e-9))
 """The smallest logarithm of the weight of a mode that is kept, relative to the heaviest."""
 
@@ -113,6 +115,8 @@ class Search(NamedTuple):
     gradients: int
     why_not: str = ""
     """Why there was no search, or why it ended early."""
+    elsewhere: tuple[tuple[float, Float[np.ndarray, " d"]], ...] = ()
+    """Ends of minimizations that are no isolated minima, as on a ridge, with their energies."""
 
     @property
     def ended(self) -> float:
@@ -199,6 +203,7 @@ class _Searching:
         self.hits: list[int] = []
         self.count, self.rounds, self.gradients, self.why_not = 0, 0, 0.0, ""
         self.quiet_rounds = 0
+        self.elsewhere: list[tuple[float, np.ndarray]] = []
         self.queue = np.zeros((0, dimension(energies.like)))
         """Planned starts."""
         self.searched: set[int] = set()
@@ -269,6 +274,8 @@ class _Searching:
                 failed += known is None
             if known is not None:
                 self.hits[known] += 1
+            elif len(self.elsewhere) < MAX_ELSEWHERE:
+                self.elsewhere.append((float(energies[i]), ends[i]))
 
     def screen(self, rng: np.random.Generator, prior: Gaussian | None) -> bool:
         """Look for modes where known ones do not explain the energy; whether there are new ones."""
@@ -394,7 +401,13 @@ class _Searching:
     def result(self) -> Search:
         """The modes and what the search took."""
         return Search(
-            self.found, self.hits, self.count, self.rounds, round(self.gradients), self.why_not
+            self.found,
+            self.hits,
+            self.count,
+            self.rounds,
+            round(self.gradients),
+            self.why_not,
+            tuple(self.elsewhere),
         )
 
 

@@ -1,8 +1,9 @@
 r"""The base of a path, and the shapes of the densities on it.
 
-The base is the prior where it is known, and otherwise a Gaussian with the mean and covariance of
-the modes, plus the covariance of the widest mode. The barrier between two Gaussians in D dimensions
-that differ in width by a factor w is
+The base is the prior where it is known to be a Gaussian. If it is improper or far too wide, or if
+there is none, it is a Gaussian with the mean and covariance of the modes, plus the covariance of
+the widest mode. It also covers the places where minimizations ended without a mode, as on a ring.
+The barrier between two Gaussians in D dimensions that differ in width by a factor w is
 
 .. math:: \Lambda \approx \sqrt{2D/\pi}\,\log w,
 
@@ -35,6 +36,13 @@ MIN_WIDER = 1.2
 """The smallest ratio of variances for which a base is widened again."""
 LAST_PART = 1 / 9
 """The last λ where exp(−U0) cannot be normalized."""
+MAX_PRIOR_BARRIER = 6.0
+"""The barrier between a prior and a Gaussian of the modes from which the prior is far too wide."""
+MAX_RISE, MAX_REACH = 10.0, 100.0
+"""The energy above the lowest one, besides D, up to which a base covers the end of a minimization,
+and the largest factor by which that widens it."""
+FAR = 1e6
+"""How far away an energy is asked whether it still changes."""
 SPREADS, MAX_GAUSSIAN_ERROR, ROUNDING = (0.5, 1.0, 2.0, 3.0), 1e-3, 1e-5
 """The distances at which an energy is compared with that of a Gaussian, in standard deviations, the
 largest difference, and that from rounding, relative to the energy."""
@@ -75,20 +83,31 @@ class Base(NamedTuple):
         if not self.adapts or self.gaussian is None or self.covariance is None:
             return self
         size = draws.shape[1]
-        away = draws - np.asarray(self.gaussian.mean, float)
         # Sampling errors alone widen the widest direction by this factor.
         noise = (1 + np.sqrt(size / max(effective, 1.0))) ** 2
-        factor = widening(size) ** 2 / noise
+        return self._over(draws, widening(size) ** 2 / noise, np.inf)
+
+    def covering_places(self, places: Float[np.ndarray, "n d"]) -> "Base":
+        """The base after widening it in directions in which these places are farther away."""
+        if not len(places) or not self.adapts:
+            return self
+        return self._over(places, widening(places.shape[1]) ** 2, MAX_REACH**2)
+
+    def _over(self, places: Float[np.ndarray, "n d"], factor: float, most: float) -> "Base":
+        """The base, where variances are at least those of places times a factor."""
+        assert self.gaussian is not None
+        assert self.covariance is not None
+        away = places - np.asarray(self.gaussian.mean, float)
         if self.covariance.ndim == 1:
-            ratios = factor * np.mean(away**2, axis=0) / self.covariance
+            ratios = np.minimum(factor * np.mean(away**2, axis=0) / self.covariance, most)
             wider = self.covariance * np.maximum(ratios, 1.0)
-            largest = ratios.max()
         else:
             ratios, vectors = eigh(away.T @ away / len(away), self.covariance)
+            ratios = np.minimum(factor * ratios, most)
             # The eigenvectors V have VᵀCV = 1, so that C = (CV)(CV)ᵀ.
             sides = self.covariance @ vectors
-            wider = (sides * np.maximum(factor * ratios, 1.0)) @ sides.T
-            largest = factor * ratios.max()
+            wider = (sides * np.maximum(ratios, 1.0)) @ sides.T
+        largest = ratios.max()
         if largest < MIN_WIDER:
             return self
         return self._replace(
@@ -183,29 +202,103 @@ def known_base(
     potential: Potential, given: Potential | None, search: Search, start: Position
 ) -> Base | None:
     """The base that is given, that of the potential, its prior, or one of its modes; or None."""
-    vector = np.asarray(flatten(start, scalar_dtype(start)), float)
     if potential.traits.is_split:
-        own = None
-        if potential.traits.has_energy:
-
-            def fixed(x: Array) -> Array:
-                return jnp.asarray(potential.full(unflatten(x, start)).fixed).astype(x.dtype)
-
-            own = base_of_energy(fixed, vector, "the part that is not tempered", True)
-        none = Base(None, None, True, False, f"no base: λ ends at {LAST_PART:.3g}")
-        return none if own is None else own
+        return _base_of_part(potential, start)
     if given is not None:
-
-        def of_base(x: Array) -> Array:
-            return given.energy(unflatten(x, start)).astype(x.dtype)
-
-        own = base_of_energy(of_base, vector, "given", True)
-        return Base(None, np.ones_like(vector), True, False, "given") if own is None else own
+        return _given_base(given, start)
     prior = prior_energy(potential, start)
-    own = None if prior is None else base_of_energy(prior, vector, "the prior", False)
-    if own is None and search.found:
-        return base_of_modes(search.found)
-    return own
+    return _base_of_modes_or_prior(prior, search, flatten(start, scalar_dtype(start)))
+
+
+def _base_of_part(potential: Potential, start: Position) -> Base:
+    """The part of the energy that is not tempered."""
+    what, vector = "the part that is not tempered", _vector(start)
+    none = Base(None, None, True, False, f"no base: λ ends at {LAST_PART:.3g}")
+    if not potential.traits.has_energy:
+        return none
+
+    def fixed(x: Array) -> Array:
+        return jnp.asarray(potential.full(unflatten(x, start)).fixed).astype(x.dtype)
+
+    own = base_of_energy(fixed, vector, what, True)
+    if own is None and not is_flat(fixed, vector):
+        return Base(None, np.ones_like(vector), True, False, what)
+    return none if own is None else own
+
+
+def _given_base(given: Potential, start: Position) -> Base:
+    def energy(x: Array) -> Array:
+        return given.energy(unflatten(x, start)).astype(x.dtype)
+
+    vector = _vector(start)
+    own = base_of_energy(energy, vector, "given", True)
+    if own is not None:
+        return own
+    if is_flat(energy, vector):
+        raise ValueError(
+            "base must be the energy of a density that can be normalized, such as"
+            " samplers.gaussian_base(0.0, 5.0); got one that does not rise in all directions"
+        )
+    return Base(None, np.ones_like(vector), True, False, "given")
+
+
+def _base_of_modes_or_prior(
+    prior: Callable[[Array], Array] | None, search: Search, start: Array
+) -> Base | None:
+    """The prior if it is neither improper nor far too wide, or a Gaussian of the modes."""
+    places, vector = places_of(search), np.asarray(start, float)
+    modes = base_of_modes(search.found).covering_places(places) if search.found else None
+    if prior is None:
+        return modes
+    own = base_of_energy(prior, vector, "the prior", False)
+    if own is None:
+        flat = "; the prior is improper" if is_flat(prior, vector) else ""
+        return None if modes is None else modes._replace(why=modes.why + flat)
+    if modes is not None and prior_barrier(own, modes) > MAX_PRIOR_BARRIER:
+        return modes._replace(why=f"{modes.why}; the prior is far too wide")
+    centers = [one.center[None] for one in search.found]
+    return own.covering_places(np.concatenate([places.reshape(-1, len(vector)), *centers]))
+
+
+def _vector(start: Position) -> Float[np.ndarray, " d"]:
+    return np.asarray(flatten(start, scalar_dtype(start)), float)
+
+
+def places_of(search: Search) -> Float[np.ndarray, "n d"]:
+    """Ends of minimizations that are no modes, with energies near that of the lowest one."""
+    if not search.elsewhere:
+        return np.zeros((0, len(search.found[0].center) if search.found else 0))
+    energies = np.array([energy for energy, _ in search.elsewhere])
+    ends = np.stack([end for _, end in search.elsewhere])
+    lowest = min([energies.min(), *(one.energy for one in search.found)])
+    return ends[energies <= lowest + MAX_RISE + ends.shape[1]]
+
+
+def prior_barrier(prior: Base, modes: Base) -> float:
+    """The barrier between a Gaussian prior and one of the modes, by their covariances.
+
+    The rejection rate of swaps per unit of λ is √(Var(U1)/π), and Var(U1) is a sum over the
+    directions in which both have no correlations.
+    """
+    both = [np.asarray(one.covariance, float) for one in (prior, modes)]
+    if min(one.ndim for one in both) == 1:
+        wide, narrow = (np.diag(one) if one.ndim == 2 else one for one in both)
+        ratios = wide / narrow
+    else:
+        ratios = eigh(both[0], both[1], eigvals_only=True)
+    inverse = 1 / np.maximum(ratios, 1.0)
+    lam = np.append(0.0, np.geomspace(0.01 * inverse.min(), 1.0, 400))[:, None]
+    variance = 0.5 * np.sum(((1 - inverse) / ((1 - lam) * inverse + lam)) ** 2, axis=1)
+    return float(np.trapezoid(np.sqrt(variance / np.pi), lam[:, 0]))
+
+
+def is_flat(energy: Callable[[Array], Array], start: Float[np.ndarray, " d"]) -> bool:
+    """Whether far away an energy does not change with some coordinate, up or down."""
+    far = FAR * max(1.0, float(np.abs(start).max()))
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], len(start))
+    slope = jax.jit(jax.grad(energy))
+    both = [np.asarray(slope(jnp.asarray(start + s * far * signs, jnp.float32))) for s in (1, -1)]
+    return bool(np.any(np.all(np.stack(both) == 0, axis=0)))
 
 
 def _reference(center: np.ndarray, covariance: np.ndarray) -> GaussianReference:

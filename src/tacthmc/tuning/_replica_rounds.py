@@ -56,8 +56,9 @@ class Rounds:
     def start(self, key: PRNGKey, sampler: ReplicaPath, positions: Position) -> None:
         """Begin with positions for each chain and rung. Energies are not known yet."""
         target = jax.tree.map(lambda x: x[:, 0], positions)
-        chains = self._program(sampler).start(key, PerChain(target))
-        keys = jax.random.split(key, self.chains)
+        first, second = jax.random.split(key)
+        chains = self._program(sampler).start(first, PerChain(target))
+        keys = jax.random.split(second, self.chains)
         state = jax.vmap(sampler.init_at)(keys, positions, chains.each.state.model)
         self.now = chains._replace(each=chains.each._replace(state=state))
 
@@ -91,7 +92,7 @@ class Rounds:
 
 def _without_sums(state: PathState) -> PathState:
     """The state of a chain whose sums begin anew."""
-    rungs, dtype = state.number.shape[0], state.sums.newer.rejected.dtype
+    rungs, dtype = state.number.shape[0], state.sums.now.rejected.dtype
     trips = jnp.zeros_like(state.round_trips)
     return replace(state, sums=RecentSums.empty(rungs, dtype), round_trips=trips)
 

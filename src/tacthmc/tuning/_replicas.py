@@ -9,6 +9,10 @@ r"""Choosing the numbers of :func:`tacthmc.replica_exchange`: base, ladder, step
 4. **The number of replicas** is about 2Λ + 1, with the barrier Λ that these rounds measured. Some
    last rounds have this number.
 
+All that takes at most a fifth of the gradients of the run, if it is not a very short one
+(:mod:`tacthmc.tuning._replica_budget`). A given ladder on which replicas would not travel is
+refused (:mod:`tacthmc.tuning._replica_travel`).
+
 With mini-batches, the step size, friction and thermostat of the target are those of
 :func:`tacthmc.tact` (:mod:`tacthmc.tuning._noisy_replicas`), and the rounds choose the ladder.
 """
@@ -36,31 +40,33 @@ from tacthmc.tuning._replica_base import (
     Base,
     base_around,
     known_base,
+    places_of,
     shapes_of,
     starts_in_modes,
 )
+from tacthmc.tuning._replica_budget import FEW_GRADIENTS, FIRST_RUNGS, WarmUp
 from tacthmc.tuning._replica_moves import ExactMoves, LocalMoves
 from tacthmc.tuning._replica_rounds import Round, Rounds
-from tacthmc.tuning._search_budget import search_budget
+from tacthmc.tuning._replica_travel import check_given_ladder, is_frozen, modes_of_replicas
 from tacthmc.tuning._unit_temperature import reasons
 
 NUM_CHAINS, FEW_CHAINS, MAX_LOW_DIMENSION = 8, 2, 10_000
 """The number of chains in the rounds, that in high dimension, and where that begins."""
-FIRST_RUNGS, MAX_RUNGS = 10, 80
-"""The number of replicas in the first rounds, and the largest one."""
+MAX_RUNGS = 80
+"""The largest number of replicas."""
 LAST_LAMBDA = 1e-3
 """The smallest λ besides 0 of the first ladder."""
 FIRST_ROUNDS, LAST_ROUNDS = (16, 16, 32, 64, 64), (64, 128)
 """The number of tries of swaps in each round."""
 MAX_REJECTION = 0.6
 """The mean rejection rate above which the number of replicas is doubled."""
+MAX_PAIR_REJECTION = 0.9
+"""The rejection rate of two neighbors above which the ladder is made anew by more rounds."""
 MAX_GROWTHS, MAX_WIDENINGS = 4, 12
-"""The largest number of times that the number of replicas is doubled, and that the base is widened
-after the first rounds. More rounds follow each of them."""
+"""The largest number of times that the number of replicas is doubled or such rounds follow, and
+that the base is widened after the first rounds. More rounds follow each of them."""
 DRAWS_PER_INDEPENDENT = 10.0
 """The number of draws in a round that are worth an independent one."""
-FEW_REPLICAS = 5
-"""The number of replicas in a run whose gradients limit those of the search for modes."""
 CURVATURE_GRADIENTS = 60
 """The gradients that the largest curvature at the start takes."""
 MAX_SHOWN_RUNGS = 12
@@ -79,10 +85,15 @@ class _Replicas:
         rounds: Rounds,
         base: Base,
         moves: LocalMoves,
+        warm_up: WarmUp,
     ):
+        self.warm_up, self.before = warm_up, 0
+        """The limit of gradients, and how many were spent before the rounds."""
+        self.length = 1.0
+        """The length of rounds relative to that without a limit."""
         self.key, self.untuned, self.rounds = key, untuned, rounds
         self.base, self.moves = base, moves
-        self.ladder = first_ladder(untuned, base)
+        self.ladder = first_ladder(untuned, base, warm_up.first_rungs)
 
     def next_key(self) -> PRNGKey:
         """A key that has not been used."""
@@ -109,9 +120,15 @@ class _Replicas:
         """The positions of all replicas by chain and rung."""
         return self.rounds.positions(self.sampler())
 
+    def limit(self, swaps: int, rungs: int, later: int = 0) -> None:
+        """Make rounds of so many swaps with so many replicas, and later ones, short enough."""
+        each = self.rounds.chains * self.moves.swap_every * self.moves.at(self.ladder).gradients
+        planned = each * (swaps * rungs + later * FEW_GRADIENTS)
+        self.length = self.warm_up.length(float(self.before + self.rounds.gradients), planned)
+
     def round(self, swaps: int) -> Round:
         """A round, after which step sizes and the ladder are better."""
-        found = self.rounds.run(self.sampler(), swaps)
+        found = self.rounds.run(self.sampler(), int(np.ceil(self.length * swaps)))
         if not found.finite:
             raise TuningError(
                 "replicas diverged in short runs: give step_size and inverse_temperatures"
@@ -139,6 +156,11 @@ class _Replicas:
         if self.untuned.inverse_temperatures is not None or rungs >= MAX_RUNGS:
             return False
         return barrier.total > MAX_REJECTION * (rungs - 1)
+
+    def is_uneven(self, barrier: Barrier) -> bool:
+        """Whether the ladder has yet to close a gap between two neighbors."""
+        given = self.untuned.inverse_temperatures is not None
+        return not given and bool(barrier.rejections.max() > MAX_PAIR_REJECTION)
 
     def widen(self, found: Round, search: Search, like: Position) -> bool:
         """Widen the base where draws of the target are wider; returns whether it was."""
@@ -171,23 +193,29 @@ def tune_replicas(
     """
     with Notes(untuned.given, progress is not False and jax.process_index() == 0) as notes:
         first, second = jax.random.split(key)
+        warm_up = WarmUp(budget)
+        own = search is None
         if search is None:
             notes.begin("searching for modes")
             notes.say("searching for modes")
-            one = jax.tree.map(lambda x: x[0], starts)
-            most = search_budget(potential, one, FEW_REPLICAS * (budget or 0.0))
-            search = search_modes(first, potential, starts, most)
+            search = search_modes(first, potential, starts, warm_up.search)
             notes.say(reasons(search))
         plateau = Plateau(potential, starts, num_steps)
-        replicas, spent = _begun(second, untuned, plateau, search, notes)
+        replicas, spent = _begun(second, untuned, plateau, search, notes, warm_up)
         notes.begin("measuring the barrier")
+        # A search that was made for another purpose leaves the rounds their gradients.
+        replicas.before = spent = spent + (search.gradients if own else 0)
         found = _measured(replicas, search, plateau.like)
+        if untuned.inverse_temperatures is not None:
+            swaps = None if budget is None else budget / replicas.moves.swap_every
+            check_given_ladder(found.barrier, swaps)
+        doubt = _doubt(replicas, search, plateau.like)
         _choose(replicas, found, notes)
-        spent += search.gradients + replicas.rounds.gradients + spent_before
+        spent += replicas.rounds.gradients + spent_before + (0 if own else search.gradients)
         dtype = scalar_dtype(plateau.like)
         modes = search.modes(dtype) if search.exhaustive else None
         ends = jax.tree.map(lambda x: x[:, 0], replicas.positions())
-        tuning = Tuning(tuple(notes.choices), spent, ends, modes)
+        tuning = Tuning(tuple(notes.choices), spent, ends, modes, doubt=doubt)
         notes.say(f"chosen by {spent:,} gradients")
     return replicas.sampler(tuning)
 
@@ -198,6 +226,7 @@ def _begun(
     plateau: Plateau,
     search: Search,
     notes: Notes,
+    warm_up: WarmUp,
 ) -> tuple[_Replicas, int]:
     """Replicas with a base and first numbers, at their start, and the gradients that took."""
     potential, like, spent = plateau.potential, plateau.like, 0
@@ -208,14 +237,15 @@ def _begun(
         if base is None:
             vector = np.asarray(flatten(like, scalar_dtype(like)), float)
             base = base_around(vector, 1 / _curvature_near(first, potential, starts))
+            base = base.covering_places(places_of(search))
             spent = CURVATURE_GRADIENTS
         shapes = shapes_of(base, search, like)
-        rungs = len(first_ladder(untuned, base))
+        rungs = len(first_ladder(untuned, base, warm_up.first_rungs))
         moves: LocalMoves = ExactMoves(shapes, rungs, untuned.num_leapfrog)
     else:
         noisy = noisy_numbers(first, plateau, search, base, notes)
         moves, base, spent, starts = noisy.moves, noisy.base, noisy.gradients, noisy.positions
-    replicas = _Replicas(second, untuned, Rounds(potential, chains), base, moves)
+    replicas = _Replicas(second, untuned, Rounds(potential, chains), base, moves, warm_up)
     replicas.begin(_first_positions(replicas, search, starts))
     return replicas, spent
 
@@ -231,13 +261,20 @@ def _curvature_near(key: PRNGKey, potential: Potential, starts: Position) -> flo
     return found
 
 
-def first_ladder(untuned: UntunedReplicas, base: Base) -> Float[np.ndarray, " k"]:
+def first_ladder(
+    untuned: UntunedReplicas, base: Base, rungs: int = FIRST_RUNGS
+) -> Float[np.ndarray, " k"]:
     """The given ladder, or a geometric one."""
-    if untuned.inverse_temperatures is not None:
-        return untuned.inverse_temperatures
+    if (given := untuned.inverse_temperatures) is not None:
+        if given[-1] == 0 and base.last > 0:
+            raise ValueError(
+                "inverse_temperatures must end at λ > 0, such as 1/9, because the part of the"
+                f" energy that is not tempered cannot be normalized alone; got {given.tolist()}"
+            )
+        return given
     if base.last > 0:
-        return np.geomspace(1.0, base.last, FIRST_RUNGS)
-    return np.append(np.geomspace(1.0, LAST_LAMBDA, FIRST_RUNGS - 1), 0.0)
+        return np.geomspace(1.0, base.last, rungs)
+    return np.append(np.geomspace(1.0, LAST_LAMBDA, rungs - 1), 0.0)
 
 
 def _first_positions(replicas: _Replicas, search: Search, starts: Position) -> Position:
@@ -269,6 +306,7 @@ def _measured(replicas: _Replicas, search: Search, like: Position) -> Round:
 def _first_rounds(replicas: _Replicas, search: Search, like: Position) -> Barrier:
     """The barrier, with as many replicas as it takes to measure it."""
     rounds, growths, widenings = list(FIRST_ROUNDS), MAX_GROWTHS, MAX_WIDENINGS
+    replicas.limit(sum(FIRST_ROUNDS), len(replicas.ladder), sum(LAST_ROUNDS))
     while True:
         found = replicas.round(rounds.pop(0))
         wider = replicas.widen(found, search, like)
@@ -279,6 +317,8 @@ def _first_rounds(replicas: _Replicas, search: Search, like: Position) -> Barrie
         elif growths and replicas.is_too_short(found.barrier):
             growths, rounds = growths - 1, list(FIRST_ROUNDS[-2:])
             replicas.resize(found.barrier, min(2 * len(replicas.ladder), MAX_RUNGS))
+        elif growths and replicas.is_uneven(found.barrier):
+            growths, rounds = growths - 1, list(FIRST_ROUNDS[-2:])
         else:
             return found.barrier
 
@@ -288,10 +328,36 @@ def _last_rounds(replicas: _Replicas, barrier: Barrier) -> Round:
     replicas.moves.lengthen()
     if replicas.untuned.inverse_temperatures is None:
         replicas.resize(barrier, rungs_for(barrier.total, MAX_RUNGS))
+    replicas.warm_up.gradients_per_step = replicas.sampler().gradients_per_step
+    replicas.limit(sum(LAST_ROUNDS), len(replicas.ladder))
     *before, last = LAST_ROUNDS
     for swaps in before:
         replicas.round(swaps)
     return replicas.round(last)
+
+
+def _doubt(replicas: _Replicas, search: Search, like: Position) -> str:
+    """That replicas do not get from mode to mode, if they do not on a ladder without a drawn base.
+
+    On a given ladder that is an error.
+    """
+    sampler, given = replicas.sampler(), replicas.untuned.inverse_temperatures
+    if len(search.found) < 2 or (sampler.ends_at_base and sampler.reference is not None):
+        return ""
+    modes = search.modes(scalar_dtype(like))
+    before = modes_of_replicas(replicas.positions(), modes)
+    replicas.round(LAST_ROUNDS[-1])
+    if modes.count < 2 or not is_frozen(before, modes_of_replicas(replicas.positions(), modes)):
+        return ""
+    what = (
+        f"no replica got from mode to mode on a ladder that ends at λ = {replicas.ladder[-1]:.3g}"
+    )
+    if given is not None:
+        raise TuningError(
+            f"inverse_temperatures must end where barriers are low: in short runs {what}. End it at"
+            " a smaller λ, or leave out inverse_temperatures"
+        )
+    return f"in short runs {what}: weights of modes are those of the starts"
 
 
 def _choose(replicas: _Replicas, found: Round, notes: Notes) -> None:
