@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MIN_NOTABLE_SHARE = 0.01
 """The share of a mode from which it is worth a warning."""
+SIGMAS = 4.0
+"""The number of standard deviations of the entries into a mode that its share may be off by."""
 MIN_ENTRIES = 10
 """The number of entries into a mode from which its share is known at all."""
 MAX_SHOWN_MODES = 8
@@ -76,9 +78,11 @@ def _warning(k: int, share: float, expected: float, inside: np.ndarray, modes: M
         )
     entries = int(np.sum(inside[:, 1:] & ~inside[:, :-1]))
     exits = int(np.sum(inside[:, :-1] & ~inside[:, 1:]))
+    fewest = min(entries, exits)
     # The share of a mode that has nearly all draws is well known, and so is that of a light one.
+    largest = share * (1 + SIGMAS / np.sqrt(max(fewest, 1)))
     notable = any(min(x, 1 - x) >= MIN_NOTABLE_SHARE for x in (share, expected))
-    if notable and min(entries, exits) < MIN_ENTRIES:
+    if notable and largest >= MIN_NOTABLE_SHARE and fewest < MIN_ENTRIES:
         return (
             f"! {place} was entered {entries} and left {exits} times: its share of {share:.1%} is"
             " hardly known, run longer"

@@ -1,8 +1,9 @@
 """The descent from the start to typical energies, with a step size that is stable on the way."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tacthmc._positions import dimension
@@ -23,8 +24,9 @@ MAX_SLOWDOWN = 4.0**12
 """The largest factor by which the step size is reduced."""
 DISTANCES_FROM_FLAT = np.geomspace(0.01, 100.0, 17)
 """The distances from a flat start at which the energy is looked at, relative to its length."""
-MIN_CHANGE = 0.5
-"""The smallest change of the energy, in units of kT, at a place whose curvature gives a step."""
+MIN_CHANGE, MAX_CHANGE = 0.5, 100.0
+"""The smallest change of the energy at a place whose curvature gives a step, and the largest per
+dimension at the distance that belongs to a curvature, in units of kT."""
 NUM_CURVATURE_PLACES = 4
 """The number of positions at which curvatures are measured."""
 
@@ -76,21 +78,40 @@ def descend(key: PRNGKey, bursts: Bursts, starts: Position, least: float = 0.0) 
 
 
 def first_curvature(key: PRNGKey, potential: Potential, starts: Position) -> float:
-    """The largest curvature at the first start, or where the energy changes if it is flat there."""
+    """The largest curvature at the first start, or where the energy changes if it is flat there.
+
+    It is flat if the length that belongs to the curvature leads to very different energies.
+    """
     here = curvature_at(key, potential, starts, 1)
-    if here != 0:
-        return here
     first = jax.tree.map(lambda x: x[0], starts)
-    size = float(np.sqrt(sum(np.sum(np.square(x)) for x in jax.tree.leaves(first)))) or 1.0
     normal, _ = normals(key, first)
-    energy = jax.jit(lambda x: forces(potential, x, potential.batch(key, x)).energy)
-    before = float(energy(first))
-    for distance in size * DISTANCES_FROM_FLAT:
-        there = jax.tree.map(lambda x, n, d=distance: x + (d * n).astype(x.dtype), first, normal)
-        if abs(float(energy(there)) - before) > MIN_CHANGE:
-            near = jax.tree.map(lambda x: x[None], there)
-            return curvature_at(key, potential, near, 1)
+
+    @jax.jit
+    def change(distance: Any) -> Any:
+        """The energy at a distance in a random direction, less that at the start."""
+        model, batch = potential.init_model(), potential.batch(key, first)
+        there = _moved(first, normal, distance)
+        ahead, before = (forces(potential, x, batch, model).energy for x in (there, first))
+        return ahead - before
+
+    if not np.isfinite(here):
+        return here
+    size = dimension(first)
+    if here > 0 and abs(float(change(1 / np.sqrt(here)))) < MAX_CHANGE * (size + 1):
+        return here
+    length = float(np.sqrt(sum(np.sum(np.square(x)) for x in jax.tree.leaves(first)))) or 1.0
+    for distance in length * DISTANCES_FROM_FLAT:
+        if not abs(float(change(distance))) <= MIN_CHANGE:
+            near = jax.tree.map(lambda x: x[None], _moved(first, normal, distance))
+            there = curvature_at(key, potential, near, 1)
+            return max(here, there) if np.isfinite(there) else here
     return here
+
+
+def _moved(position: Position, direction: Position, distance: Any) -> Position:
+    return jax.tree.map(
+        lambda x, n: x + (distance * n).astype(jnp.asarray(x).dtype), position, direction
+    )
 
 
 def curvature_at(

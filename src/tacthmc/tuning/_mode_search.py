@@ -10,7 +10,6 @@ Reference: I. Good. *The population frequencies of species and the estimation of
 parameters.* Biometrika 1953.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -26,7 +25,15 @@ from tacthmc.dynamics import Modes
 from tacthmc.potentials import Potential
 from tacthmc.tuning._curvature import NO_SECOND_DERIVATIVE
 from tacthmc.tuning._minimize import MAX_ITERATIONS, Minima, minimize
+from tacthmc.tuning._mode_gaussian import (
+    MAX_NEWTON_DISTANCE,
+    NEWTON_STEPS,
+    gaussian_at_minimum,
+    scale_of_hessian,
+    uneven_units,
+)
 from tacthmc.tuning._mode_starts import Gaussian, around_modes, around_start, single_directions
+from tacthmc.tuning._mode_width import width_factor
 from tacthmc.tuning._objective import Objective, objective, prior_energy
 from tacthmc.tuning._screening import Known, excess, screened
 
@@ -50,17 +57,8 @@ CANDIDATE_GRADIENTS = 6_000
 """About what these minimizations take."""
 MIN_EXCESS = 1.0
 """The smallest excess, in units of kT, of a place that known modes do not explain."""
-MAX_NEWTON_DISTANCE = 0.3
-"""The largest Mahalanobis distance to the minimum that is left."""
-MIN_CURVATURE_RATIO = 1e-6
-"""The smallest curvature of a mode relative to its largest one: of single precision."""
 MAX_NEWTON_STEP = 3.0
 """The largest length of a Newton step per √D, in standard deviations given the part of the data."""
-MAX_UNEVENNESS = 100.0
-"""The largest ratio of the standard deviations of two coordinates with which minimizations manage.
-Beyond it, each coordinate is minimized in its own unit."""
-NEWTON_STEPS = 8
-"""The largest number of Newton steps to the minimum of the energy of all data."""
 SAME_MODE = 1.0
 """The largest Mahalanobis distance between minima that count as one mode. Two equal Gaussians have
 two minima from a distance of 2."""
@@ -232,7 +230,7 @@ class _Searching:
         else:
             # No mode gives a scale yet. (A start may be a saddle point, such as zero.)
             hessian = self._hessian_at(given[0])
-            self.units = self.first_units = _uneven_units(np.diag(hessian))
+            self.units = self.first_units = uneven_units(np.diag(hessian))
             parts.append(around_start(rng, given[0], hessian, left))
         return np.concatenate(parts)
 
@@ -351,14 +349,18 @@ class _Searching:
         for _ in range(NEWTON_STEPS):
             value, gradient = _value_and_grad(self.energies, jnp.asarray(vector, dtype))
             self.gradients += self.energies.full_cost
-            scale = _scale(hessian, self.first_units)
+            scale = scale_of_hessian(hessian, self.first_units)
             if scale is None or not np.isfinite(gradient).all():
                 return None
             z = scale.T @ np.asarray(gradient, float)
             left = float(np.sqrt(np.sum(z**2)))
             if left < MAX_NEWTON_DISTANCE:
                 center, energy = vector - scale @ z, float(value) - 0.5 * float(z @ z)
-                return Found(center, scale, energy, center if self.energies.part is None else end)
+                factor = width_factor(self._rough_energies, center, scale)
+                if factor is None:
+                    return None
+                at = center if self.energies.part is None else end
+                return Found(center, factor * scale, energy, at)
             # A long step would leave the region in which the Hessian holds. With a part of the
             # data, a minimum is some of its standard deviations away from that of all data.
             longest = MAX_NEWTON_STEP * np.sqrt(size * self.energies.full_cost / part_cost)
@@ -368,13 +370,17 @@ class _Searching:
                 self.gradients += size * self.energies.part_cost
         return None
 
+    def _rough_energies(self, vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        self.gradients += len(vectors) * self.energies.part_cost
+        return np.asarray(_rough_energies(self.energies, jnp.asarray(vectors, self.dtype)), float)
+
     def is_over(self, new: int) -> bool:
         """Whether the search has ended after a round with ``new`` modes."""
         self.quiet_rounds = 0 if new else self.quiet_rounds + 1
         if self.found:
             self._queue_directions()
             heaviest = max(self.found, key=lambda one: one.log_mass)
-            self.units = _uneven_units(1 / np.sum(heaviest.scale**2, axis=1))
+            self.units = uneven_units(1 / np.sum(heaviest.scale**2, axis=1))
         self.why_not = self._why_give_up()
         if self.why_not or self.gradients > self.max_gradients:
             return True
@@ -428,6 +434,11 @@ def _hessian(energies: Objective, vector: Float[Array, " d"]) -> Float[Array, "d
 
 
 @eqx.filter_jit
+def _rough_energies(energies: Objective, vectors: Float[Array, "n d"]) -> Float[Array, " n"]:
+    return jax.vmap(energies.rough)(vectors)
+
+
+@eqx.filter_jit
 def _rough_gradient(energies: Objective, vector: Float[Array, " d"]) -> Float[Array, " d"]:
     return jax.grad(energies.rough)(vector)
 
@@ -437,59 +448,7 @@ def _value_and_grad(energies: Objective, vector: Float[Array, " d"]) -> tuple[Ar
     return jax.value_and_grad(energies.full)(vector)
 
 
-def _scale(hessian: np.ndarray, units: Float[np.ndarray, " d"]) -> np.ndarray | None:
-    """The Cholesky factor of the inverse of a Hessian, or None if it is not positive definite.
-
-    It has to be so by a margin, in the coordinates as they are or in the given units.
-    """
-    curvatures = np.diag(hessian)
-    if not np.isfinite(hessian).all() or not np.all(curvatures > 0):
-        return None
-    symmetric = 0.5 * (hessian + hessian.T)
-    if not any(_is_definite(symmetric * np.outer(u, u)) for u in (np.ones_like(units), units)):
-        return None
-    # Rounding is relative to the curvatures of both coordinates.
-    own = 1 / np.sqrt(curvatures)
-    values, vectors = np.linalg.eigh(symmetric * np.outer(own, own))
-    if values[0] <= 0:
-        return None
-    return own[:, None] * np.linalg.cholesky((vectors / values) @ vectors.T)
-
-
-def _is_definite(hessian: np.ndarray) -> bool:
-    values = np.linalg.eigvalsh(hessian)
-    return bool(values[0] > MIN_CURVATURE_RATIO * abs(values[-1]))
-
-
-def _uneven_units(curvatures: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
-    """The standard deviation of each coordinate, or ones if they do not differ much."""
-    sizes = np.sqrt(np.abs(curvatures))
-    known = np.isfinite(sizes) & (sizes > 0)
-    if not known.any() or sizes[known].max() <= MAX_UNEVENNESS * sizes[known].min():
-        return np.ones_like(sizes)
-    return 1 / np.where(known, sizes, np.median(sizes[known]))
-
-
 def _prior_gaussian(potential: Potential, like: Position, start: np.ndarray) -> Gaussian | None:
     """A Gaussian for the prior, from its curvature at its mode; None if it is improper."""
     energy = prior_energy(potential, like)
     return None if energy is None else gaussian_at_minimum(energy, start)
-
-
-def gaussian_at_minimum(
-    energy: Callable[[Array], Array], start: Float[np.ndarray, " d"]
-) -> Gaussian | None:
-    """The Gaussian of the curvature at a minimum near ``start``; None if there is no minimum."""
-    both = jax.jit(lambda x: (jax.grad(energy)(x), jax.hessian(energy)(x)))
-    center, units = start, None
-    for _ in range(NEWTON_STEPS):
-        gradient, hessian = (np.asarray(x, float) for x in both(jnp.asarray(center, jnp.float32)))
-        units = _uneven_units(np.diag(hessian)) if units is None else units
-        scale = _scale(hessian, units)
-        if scale is None or not np.isfinite(gradient).all():
-            return None
-        step = scale @ (scale.T @ gradient)
-        center = center - step
-        if np.linalg.norm(scale.T @ gradient) < MAX_NEWTON_DISTANCE:
-            return Gaussian(center, scale)
-    return None

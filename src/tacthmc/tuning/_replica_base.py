@@ -24,7 +24,8 @@ from tacthmc._positions import dimension, flatten, scalar_dtype, unflatten
 from tacthmc._typing import Position
 from tacthmc.potentials import Potential
 from tacthmc.samplers._gaussian_reference import GaussianReference
-from tacthmc.tuning._mode_search import MAX_DIMENSION, Found, Search, gaussian_at_minimum
+from tacthmc.tuning._mode_gaussian import gaussian_at_minimum
+from tacthmc.tuning._mode_search import MAX_DIMENSION, Found, Search
 from tacthmc.tuning._mode_starts import Gaussian
 from tacthmc.tuning._objective import prior_energy
 
