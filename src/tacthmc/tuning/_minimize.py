@@ -40,7 +40,7 @@ class _Carry(NamedTuple):
 def minimize(
     energy: Callable[[Float[Array, " d"]], Scalar],
     starts: Float[Array, "n d"],
-    iterations: int = MAX_ITERATIONS,
+    iterations: int | Int[Array, ""] = MAX_ITERATIONS,
 ) -> Minima:
     """Minimize from each start by L-BFGS, until the energy stops falling.
 
@@ -58,7 +58,7 @@ def minimize(
 
 
 def _minimize(
-    energy: Callable[[Float[Array, " d"]], Scalar], starts: Float[Array, "n d"], iterations: int
+    energy: Callable[[Float[Array, " d"]], Scalar], starts: Float[Array, "n d"], iterations: Any
 ) -> Minima:
     optimizer = optax.lbfgs(memory_size=MEMORY)
     both = optax.value_and_grad_from_state(energy)

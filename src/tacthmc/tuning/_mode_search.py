@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 from scipy.linalg import solve_triangular
 
 from tacthmc._positions import dimension, scalar_dtype
@@ -251,15 +251,7 @@ class _Searching:
     def round(self, starts: np.ndarray) -> None:
         """Minimize from each start, and add what is new to the list."""
         self.rounds += 1
-        # One shape for all rounds, so that the program is compiled once.
-        padded = np.concatenate([starts, np.repeat(starts[:1], ROUND_STARTS, axis=0)])
-        vectors = jnp.asarray(padded[:ROUND_STARTS], self.dtype)
-        minima = _minima(self.energies, vectors, jnp.asarray(self.units, self.dtype))
-        real = min(len(starts), ROUND_STARTS)
-        evaluations = np.asarray(minima.evaluations)[:real]
-        self.gradients += float(evaluations.sum()) * self.energies.part_cost
-        ends = np.asarray(minima.positions, float)[:real]
-        energies = np.asarray(minima.energies, float)[:real]
+        ends, energies, evaluations = self._minimized(starts[:ROUND_STARTS])
         # A start where the posterior is zero says nothing about its modes.
         self.count += int(np.sum(np.isfinite(energies) | (evaluations > 1)))
         failed = 0
@@ -295,12 +287,11 @@ class _Searching:
         if not len(places):
             return
         # A few steps lead places in the tails of known modes into them.
-        padded = jnp.asarray(np.resize(places, (SCREEN_BEST, places.shape[1])), self.dtype)
-        units = jnp.asarray(self.units, self.dtype)
-        minima = _minima(self.energies, padded, units, SCREEN_STEPS)
-        self.gradients += float(minima.evaluations[: len(places)].sum()) * self.energies.part_cost
-        ends = np.asarray(minima.positions, float)[: len(places)]
-        energies = np.asarray(minima.energies, float)[: len(places)]
+        groups = [
+            self._minimized(places[i : i + ROUND_STARTS], SCREEN_STEPS)
+            for i in range(0, len(places), ROUND_STARTS)
+        ]
+        ends, energies, _ = (np.concatenate(each) for each in zip(*groups, strict=True))
         over = excess(known, ends, energies)
         left = np.flatnonzero(over > MIN_EXCESS)
         # The deepest places first, and those that known modes explain least.
@@ -312,6 +303,20 @@ class _Searching:
             # These starts were chosen, so they say nothing about what others would find.
             new = len(self.hits) - len(hits)
             self.count, self.hits, self.rounds = count + new, hits + [1] * new, rounds
+
+    def _minimized(
+        self, starts: np.ndarray, iterations: int = MAX_ITERATIONS
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The ends of minimizations from up to 64 starts, their energies, and their gradients."""
+        real = len(starts)
+        # One shape for all rounds, so that the program is compiled once.
+        padded = np.concatenate([starts, np.repeat(starts[:1], ROUND_STARTS - real, axis=0)])
+        vectors, units = (jnp.asarray(x, self.dtype) for x in (padded, self.units))
+        minima = _minima(self.energies, vectors, units, jnp.asarray(iterations))
+        evaluations = np.asarray(minima.evaluations)[:real]
+        self.gradients += float(evaluations.sum()) * self.energies.part_cost
+        ends, energies = (np.asarray(x, float)[:real] for x in (minima.positions, minima.energies))
+        return ends, energies, evaluations
 
     def _known(self, end: np.ndarray) -> int | None:
         """The mode of the list to which an end of a minimization belongs."""
@@ -422,7 +427,7 @@ def _minima(
     energies: Objective,
     starts: Float[Array, "n d"],
     units: Float[Array, " d"],
-    iterations: int = MAX_ITERATIONS,
+    iterations: Int[Array, ""],
 ) -> Minima:
     found = minimize(lambda z: energies.rough(units * z), starts / units[None], iterations)
     return found._replace(positions=found.positions * units[None])
