@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -86,26 +87,31 @@ def first_curvature(key: PRNGKey, potential: Potential, starts: Position) -> flo
     first = jax.tree.map(lambda x: x[0], starts)
     normal, _ = normals(key, first)
 
-    @jax.jit
-    def change(distance: Any) -> Any:
+    def change(distance: float) -> float:
         """The energy at a distance in a random direction, less that at the start."""
-        model, batch = potential.init_model(), potential.batch(key, first)
         there = _moved(first, normal, distance)
-        ahead, before = (forces(potential, x, batch, model).energy for x in (there, first))
-        return ahead - before
+        return float(_rise(key, potential, first, there))
 
     if not np.isfinite(here):
         return here
     size = dimension(first)
-    if here > 0 and abs(float(change(1 / np.sqrt(here)))) < MAX_CHANGE * (size + 1):
+    if here > 0 and abs(change(1 / np.sqrt(here))) < MAX_CHANGE * (size + 1):
         return here
     length = float(np.sqrt(sum(np.sum(np.square(x)) for x in jax.tree.leaves(first)))) or 1.0
     for distance in length * DISTANCES_FROM_FLAT:
-        if not abs(float(change(distance))) <= MIN_CHANGE:
+        if not abs(change(distance)) <= MIN_CHANGE:
             near = jax.tree.map(lambda x: x[None], _moved(first, normal, distance))
             there = curvature_at(key, potential, near, 1)
             return max(here, there) if np.isfinite(there) else here
     return here
+
+
+@eqx.filter_jit
+def _rise(key: PRNGKey, potential: Potential, start: Position, end: Position) -> Any:
+    """The difference of two energies of the same batch."""
+    model, batch = potential.init_model(), potential.batch(key, start)
+    ahead, before = (forces(potential, x, batch, model).energy for x in (end, start))
+    return ahead - before
 
 
 def _moved(position: Position, direction: Position, distance: Any) -> Position:

@@ -60,10 +60,11 @@ def tune(
     For ``tacthmc.replica_exchange()``, :mod:`tacthmc.tuning._replicas` has the steps. For
     ``tacthmc.tact()`` they are:
 
-    1. **Search**: minimizations from over-dispersed starts list the modes
+    1. **Search**: minimizations from over-dispersed starts and many single places list the modes
        (:mod:`tacthmc.tuning._mode_search`). If they seem to have found all, chains start in these
        modes, and a trial says whether jumps connect them (:mod:`tacthmc.tuning._jump_numbers`).
-       Then step 5 is left out.
+       Then step 5 is left out. If they do not and energies are exact, replicas take the place of
+       all other steps (:mod:`tacthmc.tuning._replicas`).
     2. **Descent**: to typical energies, with steps of 0.1 over the largest curvature.
     3. **A linear map** (:class:`tacthmc.dynamics.LinearMap`) to coordinates in which the curvature
        and the noise of the force are rounder. In up to 256 dimensions it is a matrix, if chains
