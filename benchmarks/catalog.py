@@ -67,6 +67,11 @@ MAINTAINED = {
         "modes.command",
         "tact() without numbers beside other samplers, on targets whose answers are known exactly.",
     ),
+    "narrow_modes": Benchmark(
+        "maintained.narrow_modes",
+        "How often the search for modes finds a narrow mode in a random direction.",
+        ("narrow_modes.json",),
+    ),
     "network_warmup": Benchmark(
         "maintained.network_warmup",
         "The numbers that tuning chooses for a network, and its predictions with them.",

@@ -15,6 +15,7 @@ from benchmarks.catalog import MAINTAINED, RESEARCH, SPEED, index
 from benchmarks.pages import (
     mobility_tables,
     modes_tables,
+    narrow_modes_tables,
     no_numbers_tables,
     speed_tables,
     sweep_tables,
@@ -36,6 +37,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     **speed_tables.TABLES,
     **mobility_tables.TABLES,
     **modes_tables.TABLES,
+    **narrow_modes_tables.TABLES,
     **no_numbers_tables.TABLES,
     **sweep_tables.TABLES,
     **{

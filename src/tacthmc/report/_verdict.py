@@ -40,7 +40,7 @@ def verdict(shown: Shown) -> list[Finding]:
         return [Finding("look", "The run has only just begun", "There is nothing to judge yet.")]
     if shown.run.has_tempering:
         findings += _plateau(shown) + _trips(shown) + _flat(shown)
-    findings += _thermostats(shown) + _agreement(shown) + _modes(shown)
+    findings += _thermostats(shown) + _agreement(shown) + _modes(shown) + _warnings(shown)
     order = {"bad": 0, "look": 1, "good": 2}
     return sorted(findings, key=lambda finding: order[finding.level])
 
@@ -376,6 +376,14 @@ def _modes(shown: Shown) -> list[Finding]:
             )
         ]
     return [Finding("good", "Every chain saw every mode", text)]
+
+
+def _warnings(shown: Shown) -> list[Finding]:
+    """What the summary warns of, beside what other findings judge."""
+    return [
+        Finding("bad", "The summary warns", text[:1].upper() + text[1:] + ".")
+        for text in shown.summary.warnings
+    ]
 
 
 def _source(shown: Shown) -> str:

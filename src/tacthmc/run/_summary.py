@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tacthmc.run._result import Run
 
 MAX_SHOWN_PARAMETERS = 16
+MAX_RHAT = 1.01
+"""The largest R-hat with which chains agree."""
 MIN_USEFUL_TEMPERATURE = 1.1
 """The hottest temperature below which heating does not help to cross barriers."""
 
@@ -53,6 +55,8 @@ class Summary:
     """The shares of known modes, and how chains moved between them."""
     replica_lines: tuple[str, ...] = ()
     """The barrier, swaps and log Z of replicas on a path."""
+    warnings: tuple[str, ...] = ()
+    """The warnings about modes, swaps, steps and tuning, which are among the notes too."""
 
     def __str__(self) -> str:
         """The tables as plain text."""
@@ -102,7 +106,9 @@ def summarize(run: "Run") -> Summary:
     rows, total = _parameters(run)
     xi = _xi_theory(run)
     modes, replicas = mode_notes(run), replica_notes(run)
-    notes = _notes(run, rows, xi.hottest) + modes.notes + replicas.notes + step_notes(run)
+    tuning = _tuning_notes(run, _worst_rhat(rows) > MAX_RHAT)
+    warnings = tuning + modes.notes + replicas.notes + step_notes(run)
+    notes = _notes(run, rows, xi.hottest) + warnings
     if not has_arviz():
         notes.append("! ESS and R-hat need ArviZ: pip install 'tacthmc[report]'")
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
@@ -125,6 +131,7 @@ def summarize(run: "Run") -> Summary:
         hottest=xi.hottest,
         mode_lines=tuple(modes.lines),
         replica_lines=tuple(replicas.lines),
+        warnings=tuple(note.removeprefix("! ") for note in warnings if note.startswith("!")),
     )
 
 
@@ -229,12 +236,16 @@ def _notes(run: "Run", parameters: list[Parameter], hottest: float | None) -> li
             "! in at least one chain ξ made no round trip: its draws are those of SGNHT, no"
             " barriers were crossed by heating"
         )
-    worst = max((p.rhat for p in parameters if np.isfinite(p.rhat)), default=1.0)
-    if worst > 1.01:
+    worst = _worst_rhat(parameters)
+    if worst > MAX_RHAT:
         notes.append(
             f"! R-hat reaches {worst:.3f} in the parameters shown: chains disagree, run longer"
         )
-    return notes + _tuning_notes(run, worst > 1.01)
+    return notes
+
+
+def _worst_rhat(parameters: list[Parameter]) -> float:
+    return max((p.rhat for p in parameters if np.isfinite(p.rhat)), default=1.0)
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:

@@ -17,6 +17,8 @@ STEPS = (3.0, 6.0, 12.0, 24.0, 48.0)
 """The distances of starts in single directions, in standard deviations along them."""
 WIDE = 5.0
 """The width of starts around the only mode, in its standard deviations."""
+REGION_WIDTHS = (2.0, 5.0, 15.0)
+"""The widths of the region that is screened around the only mode, in its standard deviations."""
 MIN_CORRELATION = 0.1
 """The largest correlation of coordinates below which curvature has no axes of its own."""
 
@@ -54,14 +56,14 @@ def over_region(
 ) -> Float[np.ndarray, "n d"]:
     """Places over the region of the known modes, over twice that, and over the prior.
 
-    If there is one mode, its region is five or fifteen times as wide as the mode.
+    If there is one mode, its region is two, five or fifteen times as wide as the mode.
     """
     parts = []
     if prior is not None:
         parts.append(prior.draw(rng, np.ones(count // 3)))
     left = count - sum(map(len, parts))
     if len(known) == 1:
-        return np.concatenate([*parts, known[0].draw(rng, np.resize([WIDE, 3 * WIDE], left))])
+        return np.concatenate([*parts, known[0].draw(rng, np.resize(REGION_WIDTHS, left))])
     return np.concatenate([*parts, _between(rng, known, left)])
 
 

@@ -26,6 +26,8 @@ from tacthmc.tuning._theta_numbers import (
 
 MIN_NOTABLE_WEIGHT = 1e-3
 """The weight of a mode, by Laplace's approximation, from which steps have to be stable in it."""
+SHORTENING = 4.0
+"""The factor by which η is reduced if jumps move chains. The bias is proportional to η."""
 JUMP_SHARE = 0.1
 """The gradients of the trial of jumps, relative to those of the search and the steps so far."""
 
@@ -58,8 +60,22 @@ def tune_at_unit_temperature(
     notes.begin("trying jumps")
     tried = _tried(keys[3], plateau, modes)
     plateau.bursts.gradients += tried.gradients
+    theta = _shortened(plateau, tried, theta, notes)
     notes.choose("keep_every", *_spacing(plateau, tried))
     return AtUnitTemperature(theta, tried, parts, plateau.to_theta(plateau.burst.positions))
+
+
+def _shortened(plateau: Plateau, tried: Tried, theta: Theta, notes: Notes) -> Theta:
+    """Shorter steps, if accepted jumps move chains anyway.
+
+    Jumps know no step size. With forces of no noise, steps are then the only source of bias.
+    """
+    jumps_move = tried.useful and tried.accepted >= OFTEN
+    if not (jumps_move and plateau.is_exact) or "step_size" in notes.fixed:
+        return theta
+    eta = theta.eta / SHORTENING
+    notes.revise("step_size", eta, "a quarter of it, because jumps move chains and have no bias")
+    return theta._replace(eta=eta)
 
 
 def _centers(modes: Modes, like: Position) -> Position:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.dynamics import ContinuousTempering, Metadynamics, PowerCoupling
+from tacthmc.dynamics import ContinuousTempering, Metadynamics, ModeJumps, Modes, PowerCoupling
 from tacthmc.report._shown import Shown
 from tacthmc.report._verdict import headline, verdict
 
@@ -97,3 +97,15 @@ def test_a_xi_that_hardly_heats_is_no_tempering(hottest):
     said = "ξ hardly heats: these are draws of SGNHT"
     assert (found.get(said) == "look") == (hottest < 1.1)
     assert ("those of SGNHT" in str(run.summary())) == (hottest < 1.1)
+
+
+def test_warnings_of_the_summary_are_in_the_report():
+    """Chains that never enter a mode of their list agree with each other, and are wrong."""
+    modes = Modes(jnp.array([[0.0], [14.0]]), jnp.ones((2, 1)), jnp.array([0.6, 0.4]))
+    sampler = tacthmc.sgnht(0.2, jumps=ModeJumps(modes, every=10**6))
+    target = tacthmc.potential(lambda x: -jnp.logaddexp(-0.5 * x @ x, -0.5 * (x - 14) @ (x - 14)))
+    run = four_chains(sampler, 20_000, target, jnp.zeros(1))
+    found, head = levels(run)
+    assert found["The summary warns"] == "bad"
+    assert head.level == "bad"
+    assert any("has no draw" in warning for warning in run.summary().warnings)
