@@ -17,6 +17,8 @@ With mini-batches, the step size, friction and thermostat of the target are thos
 :func:`tacthmc.tact` (:mod:`tacthmc.tuning._noisy_replicas`), and the rounds choose the ladder.
 """
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -175,6 +177,16 @@ class _Replicas:
         return True
 
 
+class Before(NamedTuple):
+    """What is known before replicas are tuned."""
+
+    search: Search
+    gradients: int = 0
+    """The gradients that were spent, without those of the search."""
+    advice: str = ""
+    """What to do if the run mixes badly."""
+
+
 def tune_replicas(
     key: PRNGKey,
     untuned: UntunedReplicas,
@@ -183,23 +195,22 @@ def tune_replicas(
     num_steps: int = 500,
     progress: bool | None = None,
     budget: float | None = None,
-    search: Search | None = None,
-    spent_before: int = 0,
+    before: Before | None = None,
 ) -> ReplicaPath:
     """Choose the numbers of replicas, from a stack of starting positions.
 
-    ``budget`` is the number of steps of the run that follows, over all chains, ``search`` the
-    result of a search for modes, if there was one, and ``spent_before`` the gradients beside it.
+    ``budget`` is the number of steps of the run that follows, over all chains.
     """
     with Notes(untuned.given, progress is not False and jax.process_index() == 0) as notes:
         first, second = jax.random.split(key)
         warm_up = WarmUp(budget)
-        own = search is None
-        if search is None:
+        own = before is None
+        if before is None:
             notes.begin("searching for modes")
             notes.say("searching for modes")
-            search = search_modes(first, potential, starts, warm_up.search)
-            notes.say(reasons(search))
+            before = Before(search_modes(first, potential, starts, warm_up.search))
+            notes.say(reasons(before.search))
+        search = before.search
         plateau = Plateau(potential, starts, num_steps)
         replicas, spent = _begun(second, untuned, plateau, search, notes, warm_up)
         notes.begin("measuring the barrier")
@@ -211,11 +222,11 @@ def tune_replicas(
             check_given_ladder(found.barrier, swaps)
         doubt = _doubt(replicas, search, plateau.like)
         _choose(replicas, found, notes)
-        spent += replicas.rounds.gradients + spent_before + (0 if own else search.gradients)
+        spent += replicas.rounds.gradients + before.gradients + (0 if own else search.gradients)
         dtype = scalar_dtype(plateau.like)
         modes = search.modes(dtype) if search.exhaustive else None
         ends = jax.tree.map(lambda x: x[:, 0], replicas.positions())
-        tuning = Tuning(tuple(notes.choices), spent, ends, modes, doubt=doubt)
+        tuning = Tuning(tuple(notes.choices), spent, ends, modes, before.advice, doubt)
         notes.say(f"chosen by {spent:,} gradients")
     return replicas.sampler(tuning)
 

@@ -18,12 +18,14 @@ from tacthmc.samplers import Untuned, UntunedReplicas
 from tacthmc.samplers._replica_path import ReplicaPath
 from tacthmc.samplers._untuned import NAMES
 from tacthmc.tuning._choices import Tuning
+from tacthmc.tuning._jump_numbers import OFTEN
 from tacthmc.tuning._mode_search import MIN_ENDED, Search, search_modes
 from tacthmc.tuning._moving_xi import tune_moving_xi
 from tacthmc.tuning._notes import Notes, fixed_in
 from tacthmc.tuning._plateau import Plateau
-from tacthmc.tuning._replicas import tune_replicas
+from tacthmc.tuning._replicas import Before, tune_replicas
 from tacthmc.tuning._search_budget import search_budget
+from tacthmc.tuning._trial import effective_rate
 from tacthmc.tuning._unit_temperature import (
     AtUnitTemperature,
     jump_reason,
@@ -41,6 +43,8 @@ MAX_UNSEEN_FOR_JUMPS = 0.3
 """The same up to which chains jump between the modes that were found."""
 MAX_REPLICA_DIMENSION = 256
 """The largest dimension in which replicas take the place of ξ. Their number grows as √D."""
+MIN_RATE = 3e-3
+"""The number of effective draws per gradient below which replicas are tried, too."""
 MAX_UNEVENNESS = 100.0
 """The ratio of the largest curvatures at different places from which there is advice."""
 
@@ -154,7 +158,7 @@ def tune_tact(
 
     ``budget`` is the number of gradients of the run that follows.
     """
-    first, second, third = jax.random.split(key, 3)
+    first, second, third, fourth = jax.random.split(key, 4)
     with Notes(fixed_in(sampler), progress is not False and jax.process_index() == 0) as notes:
         notes.begin("searching for modes")
         notes.say("searching for modes")
@@ -166,14 +170,55 @@ def tune_tact(
         search = _searched(first, sampler, potential, starts, budget)
         notes.say(reasons(search))
         way = _way(second, plateau, notes, sampler, search)
-        if isinstance(way, Way):
-            return _finished(third, plateau, notes, search, way)
-        notes.say(f"{way}, so replicas at several temperatures swap")
-    spent = plateau.bursts.gradients
+        slow = isinstance(way, Way) and _is_slow(fourth, plateau, notes, sampler, way)
+        made = _finished(third, plateau, notes, search, way) if isinstance(way, Way) else None
+        if made is not None and not slow:
+            return made
+        reason = way if isinstance(way, str) else "chains mix slowly"
+        notes.say(f"{reason}, so replicas at several temperatures swap")
+    before = Before(search, plateau.bursts.gradients, _advice(1.0, search))
     untuned = UntunedReplicas()
-    return tune_replicas(
-        second, untuned, potential, starts, num_steps, progress, budget, search, spent
+    replicas = tune_replicas(
+        second, untuned, potential, starts, num_steps, progress, budget, before
     )
+    return replicas if made is None else _faster(fourth, potential, made, replicas, notes)
+
+
+def _is_slow(key: PRNGKey, plateau: Plateau, notes: Notes, sampler: Untuned, way: "Way") -> bool:
+    """Whether chains mix so slowly that replicas are worth a trial."""
+    if way.jumps_accepted >= OFTEN or not _replicas_work(sampler, plateau):
+        return False
+    every = notes.value("keep_every")
+    rate, spent = effective_rate(key, way.made, plateau.potential, way.positions, every)
+    plateau.bursts.gradients += spent
+    return rate < MIN_RATE
+
+
+def _faster(
+    key: PRNGKey, potential: Potential, made: Langevin, replicas: ReplicaPath, notes: Notes
+) -> Langevin | ReplicaPath:
+    """The sampler with more effective draws per gradient in a trial.
+
+    Both begin where replicas ended, which is all over the target. Slow chains that began together
+    would look as if they mixed.
+    """
+    found, spent = [], 0
+    assert replicas.tuning is not None
+    starts = replicas.tuning.start
+    for sampler in (made, replicas):
+        assert sampler.tuning is not None
+        every = sampler.tuning["keep_every"]
+        rate, cost = effective_rate(key, sampler, potential, starts, every)
+        found.append(rate)
+        spent += cost
+    best = replicas if found[1] > found[0] else made
+    assert best.tuning is not None
+    notes.say(
+        f"effective draws in 10⁶ gradients of a trial: {1e6 * found[0]:,.0f} at unit temperature,"
+        f" {1e6 * found[1]:,.0f} with replicas, which are {'' if best is replicas else 'not '}taken"
+    )
+    best.tuning.gradients = replicas.tuning.gradients + spent  # pyright: ignore[reportOptionalMemberAccess]
+    return best
 
 
 def _finished(key: PRNGKey, plateau: Plateau, notes: Notes, search: Search, way: "Way") -> Langevin:
@@ -231,6 +276,8 @@ class Way(NamedTuple):
     positions: Position
     modes: Modes | None
     """The modes, if they are known to be nearly all."""
+    jumps_accepted: float = 1.0
+    """The share of jumps that are accepted, where chains stay at unit temperature."""
 
 
 def _way(
@@ -271,7 +318,7 @@ def _jumping(
     where = "jumps reach all modes that were found" if several else "there is one mode"
     notes.choose("tempering", None, where)
     made = made_at_unit_temperature(found, plateau, sampler, jumps)
-    return Way(made, found.positions, tried.modes)
+    return Way(made, found.positions, tried.modes, tried.accepted)
 
 
 def _replicas_work(sampler: Untuned, plateau: Plateau) -> bool:
