@@ -13,6 +13,7 @@ import pytest
 import tacthmc
 from tacthmc import samplers
 from tacthmc.dynamics import (
+    Adjusted,
     ContinuousTempering,
     Coordinates,
     DiagonalThermostat,
@@ -22,6 +23,7 @@ from tacthmc.dynamics import (
     Metadynamics,
     ModeJumps,
     Modes,
+    NoThermostat,
     Refresh,
     ScheduledTempering,
     TensorThermostat,
@@ -108,6 +110,9 @@ SAMPLERS: dict[str, Callable[[Any], tacthmc.dynamics.Sampler]] = {
     "sgnht-jumps": lambda eta: tacthmc.sgnht(eta, jumps=jumps(EVERY)),
     "tact-jumps": lambda eta: tacthmc.tact(
         eta, coordinates=Coordinates(LinearMap(SCALE, shift=SHIFT)), jumps=jumps(25)
+    ),
+    "adjusted": lambda eta: OnAllData(
+        tacthmc.dynamics.Langevin(eta, thermostat=NoThermostat(), integrator=Adjusted())
     ),
     "sghmc": lambda eta: tacthmc.sghmc(eta, noise_estimate=0.5),
     "sgld": lambda eta: tacthmc.sgld(eta),

@@ -1,5 +1,6 @@
 """The dynamics and its parts: couplings, tempering, thermostats, biases and integrators."""
 
+from tacthmc.dynamics._adjusted import Adjusted as Adjusted
 from tacthmc.dynamics._bias import AdaptiveBiasingForce as AdaptiveBiasingForce
 from tacthmc.dynamics._bias import Bias as Bias
 from tacthmc.dynamics._bias import BiasInput as BiasInput

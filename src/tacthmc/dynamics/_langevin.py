@@ -54,11 +54,12 @@ class Parts(NamedTuple):
 
 
 class StepNoise(NamedTuple):
-    """The standard normals of one step: for the kick of θ, for ξ, and for fresh momenta of θ."""
+    """The standard normals of a step, for the kick of θ, ξ, fresh momenta, and the integrator."""
 
     theta: Position
     xi: Float[Array, " n"]
     fresh_theta: Position | None
+    integrator: Float[Array, " m"] | None = None
 
 
 class StepResult(NamedTuple):
@@ -90,8 +91,17 @@ class Integrator(eqx.Module):
     ) -> StepResult:
         """One step."""
 
-    def check(self, coordinates: Coordinates) -> None:
-        """Raise an error for coordinates that the integrator cannot move."""
+    @property
+    def num_normals(self) -> int:
+        """The number of standard normals that a step needs beside those of the parts."""
+        return 0
+
+    def memory(self, position: Position) -> Any:
+        """What the integrator keeps from step to step, at a position whose energy is unknown."""
+        return None
+
+    def check(self, parts: Parts) -> None:
+        """Raise an error for parts that the integrator cannot move."""
 
 
 class Euler(Integrator):
@@ -137,8 +147,8 @@ class Euler(Integrator):
         kinetic = total(sum_of_squares(now.mass, r), lam.dtype)
         return StepResult(after, energy, tempered, kinetic, None if xi is None else xi.xi)
 
-    def check(self, coordinates: Coordinates) -> None:
-        if coordinates.widens:
+    def check(self, parts: Parts) -> None:
+        if parts.coordinates.widens:
             raise ValueError(
                 "center needs the splitting integrator; Euler() is Algorithm 1 as it is"
             )
@@ -315,7 +325,7 @@ class Langevin(Sampler):
             checks.instance("refresh", self.refresh, Refresh, "a tacthmc.dynamics.Refresh")
         if self.jumps is not None:
             checks.instance("jumps", self.jumps, ModeJumps, "a tacthmc.dynamics.ModeJumps")
-        self.integrator.check(self.coordinates)
+        self.integrator.check(self.parts)
         self.coordinates.check(self.tempering, self.thermostat, (self.step_size, self.injected))
         if self.coordinates.widens and self.noise_estimate is not None:
             raise ValueError("center and noise_estimate do not go together: use a thermostat")
@@ -343,6 +353,7 @@ class Langevin(Sampler):
             # A copy, because a state whose buffers are donated must not hold a buffer twice.
             mean_friction=jax.tree.map(jnp.copy, thermostat),
             center=self.coordinates.init(position, dtype),
+            memory=self.integrator.memory(position),
         )
 
     def _first_tempering(self, normal: Scalar, now: Rates, position: Position) -> Any:
@@ -365,9 +376,10 @@ class Langevin(Sampler):
     def noise(self, key: PRNGKey, position: Position) -> StepNoise:
         """Standard normals for the kicks, and for fresh momenta if there is a ``refresh``."""
         like = position if self.refresh is None else (position, position)
-        both, xi = normals(key, like, extra=self.parts.tempering.num_normals)
+        of_xi, own = self.parts.tempering.num_normals, self.integrator.num_normals
+        both, extra = normals(key, like, extra=of_xi + own)
         theta, fresh = (both, None) if self.refresh is None else both
-        return StepNoise(theta, xi, fresh)
+        return StepNoise(theta, extra[:of_xi], fresh, extra[of_xi:] if own else None)
 
     def advance(
         self, noise: StepNoise, state: State, potential: Potential, batch: Batch
@@ -389,11 +401,10 @@ class Langevin(Sampler):
         assert self.jumps is not None
         found = self.jumps.move(key, self.position(state), potential)
         inside = self.coordinates.from_theta(found.position)
-        # Without an accepted jump φ keeps all its digits.
-        position = jax.tree.map(
-            lambda new, old: jnp.where(found.accepted, new, old), inside, state.position
-        )
-        return replace(state, position=position), found
+        # Without an accepted jump φ keeps all its digits, and the integrator what it knows.
+        there, here = (inside, self.integrator.memory(inside)), (state.position, state.memory)
+        chosen = jax.tree.map(lambda new, old: jnp.where(found.accepted, new, old), there, here)
+        return replace(state, position=chosen[0], memory=chosen[1]), found
 
     def rates(self, step: Array, position: Position) -> Rates:
         """All rates at a step, in the dtype of the position's scalars."""

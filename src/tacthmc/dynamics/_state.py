@@ -27,6 +27,8 @@ class State(eqx.Module):
     """z̄, the running mean of z, which the thermostat of the splitting uses."""
     center: Any = None
     """μ, where θ widens with the temperature (:mod:`tacthmc.dynamics._coordinates`)."""
+    memory: Any = None
+    """What the integrator keeps from step to step, if anything."""
 
 
 class Info(NamedTuple):

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 MAX_EVIDENCE_DRAWS = 256
 """The largest number of draws of each kind from which the evidence of a mode is estimated."""
-EVIDENCE_ENERGIES = 2 * MAX_EVIDENCE_DRAWS
-"""The largest number of energies behind the evidence of a mode."""
 DRAW_WORTH = 0.5
 """The number of independent draws that one of up to 256 draws of a mode counts for."""
 EVIDENCE_KEY = 2**31 + 3
@@ -138,9 +136,13 @@ def mode_labels(run: "Run", modes: Modes) -> Int[np.ndarray, "chains draws"]:
 
 
 def by_mode(
-    run: "Run", fold: Callable[[Any], Any] | None = None, *, evidence: bool = True
+    run: "Run",
+    fold: Callable[[Any], Any] | None = None,
+    *,
+    evidence: bool = True,
+    draws: int = MAX_EVIDENCE_DRAWS,
 ) -> ByMode:
-    """See :meth:`tacthmc.Run.by_mode`."""
+    """See :meth:`tacthmc.Run.by_mode`; ``draws`` of each kind give the evidence of a mode."""
     vectors = _vectors(run) if run.num_draws else np.zeros((run.num_chains, 0, 0))
     if not vectors.shape[1]:
         raise ValueError("the run has no draws at unit temperature to sort by mode")
@@ -151,7 +153,8 @@ def by_mode(
     else:
         labels = mode_labels(run, modes)
         expected = expected_shares(run, modes)
-        masses = _masses(run, modes, vectors, labels) if evidence and _has_energy(run) else None
+        known = evidence and _has_energy(run)
+        masses = _masses(run, modes, vectors, labels, draws) if known else None
     if fold is not None:
         vectors = _folded(fold, vectors, like)
         if modes is not None and expected is not None:
@@ -238,18 +241,18 @@ def share_error(inside: np.ndarray, expected: float | None = None) -> float:
     return float(np.sqrt(share * (1 - share) / max(effective, 1.0)))
 
 
-def _masses(run: "Run", modes: Modes, vectors: np.ndarray, labels: np.ndarray) -> list[LogMass]:
+def _masses(
+    run: "Run", modes: Modes, vectors: np.ndarray, labels: np.ndarray, most: int
+) -> list[LogMass]:
     """The evidence of each mode by bridge sampling, with draws of the run and of its Gaussian."""
     dtype = scalar_dtype(run.one_draw(0, 0))
     key = jax.random.fold_in(run.key, EVIDENCE_KEY)
-    normal = jax.random.normal(key, (MAX_EVIDENCE_DRAWS, vectors.shape[2]), dtype)
+    normal = jax.random.normal(key, (most, vectors.shape[2]), dtype)
     like, found = run.one_draw(0, 0), []
     flat, mine = vectors.reshape(-1, vectors.shape[2]), labels.ravel()
     for k in range(modes.count):
         draws = flat[mine == k]
-        some = draws[
-            np.linspace(0, len(draws) - 1, min(len(draws), MAX_EVIDENCE_DRAWS)).astype(int)
-        ]
+        some = draws[np.linspace(0, len(draws) - 1, min(len(draws), most)).astype(int)]
         own = jnp.asarray(k)
         there = jax.vmap(lambda z, own=own: modes.mapped(z, own))(normal)
         of_q, nearest = _log_ratios(run.potential, modes, there, own, like)
@@ -257,7 +260,7 @@ def _masses(run: "Run", modes: Modes, vectors: np.ndarray, labels: np.ndarray) -
         of_p = np.zeros(0)
         if len(some):
             # One shape for all modes, so that the program is compiled once.
-            filled = np.resize(some, (MAX_EVIDENCE_DRAWS, some.shape[1]))
+            filled = np.resize(some, (most, some.shape[1]))
             filled = jnp.asarray(filled, dtype)
             of_p = _log_ratios(run.potential, modes, filled, own, like)[0][: len(some)]
         of_q = np.where(np.isnan(of_q), -np.inf, of_q)

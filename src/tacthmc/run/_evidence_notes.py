@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from tacthmc.potentials import Posterior
 from tacthmc.potentials._base import innermost
-from tacthmc.run._by_mode import EVIDENCE_ENERGIES, ByMode, by_mode
+from tacthmc.run._by_mode import MAX_EVIDENCE_DRAWS, ByMode, by_mode
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
@@ -21,6 +21,8 @@ MAX_MODES = 64
 """The largest number of modes whose evidence is computed for a summary."""
 MAX_COST = 0.05
 """The largest cost of that, as a share of the gradients of the run."""
+MIN_DRAWS = 32
+"""The smallest number of draws of each kind that says something about a mode."""
 SIGMAS = 4.0
 """The difference of two shares that is a warning, in standard errors."""
 RELATIVE_ERROR = 0.05
@@ -31,9 +33,12 @@ MIN_DIFFERENCE = 0.01
 
 def evidence_notes(run: "Run", count: int) -> list[str]:
     """A warning if shares by draws and by evidence differ, for a run with ``count`` modes."""
-    if not 1 < count <= MAX_MODES or not _is_cheap(run, count):
+    if not 1 < count <= MAX_MODES:
         return []
-    note = disagreement(by_mode(run))
+    draws = min(_affordable(run, count), MAX_EVIDENCE_DRAWS)
+    if draws < MIN_DRAWS:
+        return []
+    note = disagreement(by_mode(run, draws=draws))
     return [note] if note else []
 
 
@@ -76,12 +81,12 @@ def evidence_shares(
     return weights, np.sqrt(own)
 
 
-def _is_cheap(run: "Run", count: int) -> bool:
-    """Whether the evidence of all modes takes few gradients beside the run."""
+def _affordable(run: "Run", count: int) -> int:
+    """The number of draws of each kind whose energies take few gradients beside the run."""
     traits = run.potential.traits
     if not traits.has_energy or traits.num_chains is not None:
-        return False
+        return 0
     inner = innermost(run.potential)
     cost = inner.num_data / inner.batch_size if isinstance(inner, Posterior) else 1.0
     spent = run.num_steps * run.num_chains * run.sampler.gradients_per_step
-    return EVIDENCE_ENERGIES * count * cost <= MAX_COST * spent
+    return int(MAX_COST * spent / (2 * count * cost))

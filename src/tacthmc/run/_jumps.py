@@ -43,26 +43,28 @@ def jump_if_due(
     assert sampler.jumps is not None
     state, last = chain
 
+    # Only this changes: the rest of a state may be large, and is not copied.
+    now = state.position, state.memory
+
     def attempt() -> tuple[Any, Scalar, Bool[Array, ""]]:
         after, jump = sampler.jump(jump_key(key, state.step), state, potential)
         # A chain that is hot, or no longer finite, stays where it is.
         taken = jump.accepted & last.at_unit_temperature
-        position = jax.tree.map(
-            lambda new, old: jnp.where(taken, new, old), after.position, state.position
-        )
+        there = after.position, after.memory
+        chosen = jax.tree.map(lambda new, old: jnp.where(taken, new, old), there, now)
         energy = jnp.where(taken, jump.energy.astype(last.energy.dtype), last.energy)
-        return position, energy, taken
+        return chosen, energy, taken
 
     def stay() -> tuple[Any, Scalar, Bool[Array, ""]]:
-        return state.position, last.energy, jnp.zeros((), bool)
+        return now, last.energy, jnp.zeros((), bool)
 
     intervals = -(-sampler.jumps.every // every)
     if intervals == 1:
-        position, energy, taken = attempt()
+        chosen, energy, taken = attempt()
     else:
         due = number % jnp.asarray(intervals).astype(number.dtype) == 0
-        position, energy, taken = jax.lax.cond(due, attempt, stay)
-    state = replace(state, position=position)
+        chosen, energy, taken = jax.lax.cond(due, attempt, stay)
+    state = replace(state, position=chosen[0], memory=chosen[1])
     theta = sampler.position(state)
     mode = sampler.jumps.modes.nearest(flatten(theta, scalar_dtype(theta)))
     return AfterJump(state, last._replace(energy=energy), mode, taken)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacthmc.dynamics import Langevin, NoThermostat
-from tacthmc.samplers._path_potential import has_exact_energies
+from tacthmc.potentials import has_exact_energies
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run

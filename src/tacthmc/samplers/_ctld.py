@@ -14,7 +14,6 @@ from tacthmc._typing import Batch, Number, Position, Rate, Scalar
 from tacthmc.dynamics import (
     Bias,
     BiasInput,
-    Coordinates,
     Coupling,
     Integrator,
     Langevin,
@@ -186,8 +185,8 @@ class ConstantFriction(Integrator):
         )
         return StepResult(after, energy, tempered, kinetic, None if xi is None else xi.xi)
 
-    def check(self, coordinates: Coordinates) -> None:
-        if coordinates.widens:
+    def check(self, parts: Parts) -> None:
+        if parts.coordinates.widens:
             raise ValueError("center needs the integrator Splitting(), and ctld has its own")
 
 

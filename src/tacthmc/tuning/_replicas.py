@@ -27,8 +27,7 @@ from jaxtyping import Float
 from tacthmc._positions import dimension, flatten, scalar_dtype, unflatten
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.diagnostics import autocorrelation
-from tacthmc.potentials import Potential
-from tacthmc.samplers._path_potential import has_exact_energies
+from tacthmc.potentials import Potential, has_exact_energies
 from tacthmc.samplers._replica_ladder import Barrier, rungs_for
 from tacthmc.samplers._replica_path import ReplicaPath
 from tacthmc.samplers._untuned_replicas import UntunedReplicas
@@ -185,6 +184,8 @@ class Before(NamedTuple):
     """The gradients that were spent, without those of the search."""
     advice: str = ""
     """What to do if the run mixes badly."""
+    list_is_sound: bool = True
+    """Whether the modes that were found describe the places of draws."""
 
 
 def tune_replicas(
@@ -224,7 +225,8 @@ def tune_replicas(
         _choose(replicas, found, notes)
         spent += replicas.rounds.gradients + before.gradients + (0 if own else search.gradients)
         dtype = scalar_dtype(plateau.like)
-        modes = search.modes(dtype) if search.exhaustive else None
+        # A list that jumps do not connect may not be one of all places.
+        modes = search.modes(dtype) if search.exhaustive and before.list_is_sound else None
         ends = jax.tree.map(lambda x: x[:, 0], replicas.positions())
         tuning = Tuning(tuple(notes.choices), spent, ends, modes, before.advice, doubt)
         notes.say(f"chosen by {spent:,} gradients")

@@ -17,7 +17,7 @@ from tacthmc.potentials._base import innermost
 from tacthmc.samplers import Untuned, UntunedReplicas
 from tacthmc.samplers._replica_path import ReplicaPath
 from tacthmc.samplers._untuned import NAMES
-from tacthmc.tuning._choices import Tuning
+from tacthmc.tuning._choices import Tuning, TuningError
 from tacthmc.tuning._jump_numbers import OFTEN
 from tacthmc.tuning._mode_search import MIN_ENDED, Search, search_modes
 from tacthmc.tuning._moving_xi import tune_moving_xi
@@ -169,14 +169,15 @@ def tune_tact(
             plateau.per_tensor = isinstance(given, TensorThermostat | DiagonalThermostat)
         search = _searched(first, sampler, potential, starts, budget)
         notes.say(reasons(search))
-        way = _way(second, plateau, notes, sampler, search)
+        way = _way_or_reason(second, plateau, notes, sampler, search)
         slow = isinstance(way, Way) and _is_slow(fourth, plateau, notes, sampler, way)
         made = _finished(third, plateau, notes, search, way) if isinstance(way, Way) else None
         if made is not None and not slow:
             return made
         reason = way if isinstance(way, str) else "chains mix slowly"
         notes.say(f"{reason}, so replicas at several temperatures swap")
-    before = Before(search, plateau.bursts.gradients, _advice(1.0, search))
+    sound = made is not None
+    before = Before(search, plateau.bursts.gradients, _advice(1.0, search), sound)
     untuned = UntunedReplicas()
     replicas = tune_replicas(
         second, untuned, potential, starts, num_steps, progress, budget, before
@@ -278,6 +279,18 @@ class Way(NamedTuple):
     """The modes, if they are known to be nearly all."""
     jumps_accepted: float = 1.0
     """The share of jumps that are accepted, where chains stay at unit temperature."""
+
+
+def _way_or_reason(
+    key: PRNGKey, plateau: Plateau, notes: Notes, sampler: Untuned, search: Search
+) -> Way | str:
+    """:func:`_way`; if no step size works at unit temperature, replicas may still do."""
+    try:
+        return _way(key, plateau, notes, sampler, search)
+    except TuningError as error:
+        if not _replicas_work(sampler, plateau):
+            raise
+        return str(error)
 
 
 def _way(

@@ -6,8 +6,9 @@ import jax
 import numpy as np
 
 from tacthmc._typing import Position, PRNGKey
-from tacthmc.dynamics import Coordinates, Langevin, ModeJumps, Modes
+from tacthmc.dynamics import Adjusted, Coordinates, Langevin, ModeJumps, Modes, NoThermostat
 from tacthmc.samplers import Untuned
+from tacthmc.tuning._acceptance import MAX_HALVINGS, accepted_step
 from tacthmc.tuning._bursts import flat_draws, stacked
 from tacthmc.tuning._jump_numbers import OFTEN, Tried, tried_jumps
 from tacthmc.tuning._mode_search import Search
@@ -26,8 +27,6 @@ from tacthmc.tuning._theta_numbers import (
 
 MIN_NOTABLE_WEIGHT = 1e-3
 """The weight of a mode, by Laplace's approximation, from which steps have to be stable in it."""
-SHORTENING = 4.0
-"""The factor by which η is reduced if jumps move chains. The bias is proportional to η."""
 JUMP_SHARE = 0.1
 """The gradients of the trial of jumps, relative to those of the search and the steps so far."""
 
@@ -46,7 +45,7 @@ def tune_at_unit_temperature(
     key: PRNGKey, plateau: Plateau, notes: Notes, modes: Modes
 ) -> AtUnitTemperature:
     """Choose the numbers of θ with chains in all modes, and try jumps."""
-    keys = jax.random.split(key, 4)
+    keys = jax.random.split(key, 5)
     plateau.positions = plateau.from_theta(
         starts_in(keys[0], modes, plateau.like, plateau.bursts.chains)
     )
@@ -54,28 +53,40 @@ def tune_at_unit_temperature(
     first_numbers(keys[1], plateau, notes)
     theta = final_numbers(keys[2], plateau, [], notes)
     several = modes.count > 1
-    parts = {
-        "thermostat": notes.choose("thermostat", *thermostat_for(plateau.like, theta, several))
-    }
     notes.begin("trying jumps")
     tried = _tried(keys[3], plateau, modes)
     plateau.bursts.gradients += tried.gradients
-    theta = _shortened(plateau, tried, theta, notes)
+    if plateau.is_exact and "thermostat" not in notes.fixed:
+        theta, parts = _adjusted(keys[4], plateau, theta, notes)
+    else:
+        chosen = thermostat_for(plateau.like, theta, several)
+        parts = {"thermostat": notes.choose("thermostat", *chosen), "integrator": None}
     notes.choose("keep_every", *_spacing(plateau, tried))
     return AtUnitTemperature(theta, tried, parts, plateau.to_theta(plateau.burst.positions))
 
 
-def _shortened(plateau: Plateau, tried: Tried, theta: Theta, notes: Notes) -> Theta:
-    """Shorter steps, if accepted jumps move chains anyway.
-
-    Jumps know no step size. With forces of no noise, steps are then the only source of bias.
-    """
-    jumps_move = tried.useful and tried.accepted >= OFTEN
-    if not (jumps_move and plateau.is_exact) or "step_size" in notes.fixed:
-        return theta
-    eta = theta.eta / SHORTENING
-    notes.revise("step_size", eta, "a quarter of it, because jumps move chains and have no bias")
-    return theta._replace(eta=eta)
+def _adjusted(
+    key: PRNGKey, plateau: Plateau, theta: Theta, notes: Notes
+) -> tuple[Theta, dict[str, Any]]:
+    """Steps with a Metropolis test, which have no bias, and the step size for them."""
+    draws = plateau.burst.draws
+    positions = stacked(draws.reshape(-1, draws.shape[-1]), plateau.like)
+    halvings = 0 if "step_size" in notes.fixed else MAX_HALVINGS
+    eta, mean, spent = accepted_step(
+        key,
+        plateau.mapped_potential,
+        positions,
+        len(draws),
+        theta.eta,
+        halvings,
+    )
+    plateau.bursts.gradients += spent
+    if eta < theta.eta:
+        notes.revise("step_size", eta, f"halved until {mean:.0%} of steps are accepted")
+    reason = f"energies are exact: {mean:.0%} of steps are accepted, and have no bias"
+    integrator = notes.choose("integrator", Adjusted(), reason)
+    none = notes.choose("thermostat", NoThermostat(), "there is no noise to absorb")
+    return theta._replace(eta=eta), {"thermostat": none, "integrator": integrator}
 
 
 def _centers(modes: Modes, like: Position) -> Position:
@@ -113,6 +124,7 @@ def made_at_unit_temperature(
         found.theta.eta,
         noise=found.theta.c,
         thermostat=found.parts["thermostat"],
+        integrator=found.parts["integrator"],
         coordinates=Coordinates(plateau.linear),
         refresh=untuned.refresh,
         jumps=jumps,
