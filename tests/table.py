@@ -13,7 +13,6 @@ import pytest
 import tacthmc
 from tacthmc import samplers
 from tacthmc.dynamics import (
-    Adjusted,
     ContinuousTempering,
     Coordinates,
     DiagonalThermostat,
@@ -23,7 +22,6 @@ from tacthmc.dynamics import (
     Metadynamics,
     ModeJumps,
     Modes,
-    NoThermostat,
     Refresh,
     ScheduledTempering,
     TensorThermostat,
@@ -111,9 +109,7 @@ SAMPLERS: dict[str, Callable[[Any], tacthmc.dynamics.Sampler]] = {
     "tact-jumps": lambda eta: tacthmc.tact(
         eta, coordinates=Coordinates(LinearMap(SCALE, shift=SHIFT)), jumps=jumps(25)
     ),
-    "adjusted": lambda eta: OnAllData(
-        tacthmc.dynamics.Langevin(eta, thermostat=NoThermostat(), integrator=Adjusted())
-    ),
+    "adjusted": lambda eta: OnAllData(samplers.adjusted_langevin(eta)),
     "sghmc": lambda eta: tacthmc.sghmc(eta, noise_estimate=0.5),
     "sgld": lambda eta: tacthmc.sgld(eta),
     "psgld": lambda eta: tacthmc.psgld(eta),

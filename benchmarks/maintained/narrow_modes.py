@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 import tacthmc
 from benchmarks.record import Rows, about, add_again
-from tacthmc.tuning._mode_search import search_modes
+from tacthmc.tuning import search_modes
 
 DISTANCE = 6.0
 DIRECTIONS_SEED = 100

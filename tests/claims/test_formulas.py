@@ -210,7 +210,7 @@ def test_algorithm_1_to_the_letter(x64):
                 tuple(jnp.asarray(x) for x in here),
             )
             states, unit = follow(start, jax.tree.map(lambda x, k=k: x[k - 1 : k + 19], noises))
-        n_theta, (n_xi, again_xi), again = (np.asarray(leaf[k - 1]) for leaf in noises)
+        n_theta, (n_xi, again_xi), again = (np.asarray(leaf[k - 1]) for leaf in noises[:3])
         lam, d_lam = reference.coupling(xi)
         z_xi = z_xi + d_lam**2 * (r_xi**2 - xi_eta) / xi_gamma
         z_theta = z_theta + lam**2 * (r_theta @ r_theta / 2 - eta) / gamma

@@ -18,8 +18,6 @@ from tacthmc.potentials._batches import WithReplacement as WithReplacement
 from tacthmc.potentials._control_variates import control_variates as control_variates
 from tacthmc.potentials._energy_terms import temper_block as temper_block
 from tacthmc.potentials._energy_terms import temper_likelihood as temper_likelihood
-from tacthmc.potentials._exact import description as description
-from tacthmc.potentials._exact import has_exact_energies as has_exact_energies
 from tacthmc.potentials._label_noise import label_noise as label_noise
 from tacthmc.potentials._loss_table import loss_table as loss_table
 from tacthmc.potentials._noisy import NoiseLevels as NoiseLevels

@@ -25,8 +25,9 @@ MIN_DRAWS = 32
 """The smallest number of draws of each kind that says something about a mode."""
 SIGMAS = 4.0
 """The difference of two shares that is a warning, in standard errors."""
-RELATIVE_ERROR = 0.05
-"""The error of an evidence that its standard error does not have, for draws that are correlated."""
+ERROR_FACTOR, RELATIVE_ERROR = 2.0, 0.01
+"""The error of an evidence relative to its standard error, and the smallest one, because draws of
+chains are correlated."""
 MIN_DIFFERENCE = 0.01
 """The smallest difference of two shares that is a warning."""
 
@@ -75,7 +76,7 @@ def evidence_shares(
         return None
     weights = np.exp(logs - np.logaddexp.reduce(logs))
     # A mode of no weight has an error of no weight, whatever it is relative to.
-    parts = np.where(weights > 0, weights * np.hypot(errors, RELATIVE_ERROR), 0.0)
+    parts = np.where(weights > 0, weights * np.hypot(ERROR_FACTOR * errors, RELATIVE_ERROR), 0.0)
     total = float(np.sum(parts**2))
     own = (1 - weights) ** 2 * parts**2 + weights**2 * (total - parts**2)
     return weights, np.sqrt(own)

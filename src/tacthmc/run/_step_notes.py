@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacthmc.dynamics import Langevin, NoThermostat
-from tacthmc.potentials import has_exact_energies
+from tacthmc.potentials._exact import has_exact_energies
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run

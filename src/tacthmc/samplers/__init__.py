@@ -1,5 +1,6 @@
 """The samplers. Each has its own file, and all have ``init`` and ``step``."""
 
+from tacthmc.samplers._adjusted_langevin import adjusted_langevin as adjusted_langevin
 from tacthmc.samplers._base_density import gaussian_base as gaussian_base
 from tacthmc.samplers._base_density import with_base as with_base
 from tacthmc.samplers._ct_hmc import ct_hmc as ct_hmc

@@ -10,7 +10,8 @@ from jaxtyping import Array, Float, Int
 
 from tacthmc._positions import dimension, flatten, scalar_dtype, unflatten
 from tacthmc._typing import Batch, Position, PRNGKey, Scalar
-from tacthmc.potentials import Potential, description, has_exact_energies
+from tacthmc.potentials import Potential
+from tacthmc.potentials._exact import description, has_exact_energies
 from tacthmc.samplers._local_move import Energies, LocalMove, Report
 
 JITTER = 0.2

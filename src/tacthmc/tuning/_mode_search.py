@@ -149,7 +149,14 @@ def search_modes(
 ) -> Search:
     """Search for modes with at most about ``max_gradients`` gradients of a step.
 
-    The first round begins at ``starts`` too, a stack of positions.
+    The first round begins at ``starts`` too, a stack of positions. ``tacthmc.tact()`` does this
+    before it samples; by itself it says where modes are and how many starts ended in each.
+
+    >>> import jax, jax.numpy as jnp, tacthmc
+    >>> wells = tacthmc.potential(lambda x: jnp.sum(8.0 * (x**2 - 1.0) ** 2))
+    >>> found = search_modes(jax.random.key(0), wells, jnp.full((1, 1), 0.5), 5_000)
+    >>> sorted(float(one.center.round(2)[0]) for one in found.found), found.exhaustive
+    ([-1.0, 1.0], True)
     """
     like = jax.tree.map(lambda x: x[0], starts)
     if (why_not := _reason_against(potential, like)) is not None:

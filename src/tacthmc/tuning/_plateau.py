@@ -10,8 +10,8 @@ from jaxtyping import Float
 from tacthmc._positions import dimension, flatten, scalar_dtype
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.dynamics._linear_map import LinearMap, MappedPotential
-from tacthmc.potentials import has_exact_energies
 from tacthmc.potentials._base import Potential
+from tacthmc.potentials._exact import has_exact_energies
 from tacthmc.tuning import _friction as friction
 from tacthmc.tuning._bursts import Burst, Bursts, estimates, stacked
 from tacthmc.tuning._choices import TuningError

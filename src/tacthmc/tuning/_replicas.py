@@ -27,12 +27,14 @@ from jaxtyping import Float
 from tacthmc._positions import dimension, flatten, scalar_dtype, unflatten
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.diagnostics import autocorrelation
-from tacthmc.potentials import Potential, has_exact_energies
+from tacthmc.potentials import Potential
+from tacthmc.potentials._exact import has_exact_energies
 from tacthmc.samplers._replica_ladder import Barrier, rungs_for
 from tacthmc.samplers._replica_path import ReplicaPath
 from tacthmc.samplers._untuned_replicas import UntunedReplicas
 from tacthmc.tuning._choices import Tuning, TuningError
 from tacthmc.tuning._descend import first_curvature
+from tacthmc.tuning._finite_starts import finite_starts
 from tacthmc.tuning._mode_search import Search, search_modes
 from tacthmc.tuning._noisy_replicas import noisy_numbers
 from tacthmc.tuning._notes import Notes
@@ -298,8 +300,11 @@ def _first_positions(replicas: _Replicas, search: Search, starts: Position) -> P
         rng = np.random.default_rng(np.asarray(jax.random.key_data(replicas.next_key())).ravel())
         scales = replicas.moves.scales(replicas.ladder)
         vectors = starts_in_modes(rng, search.found, scales, chains)
-        one = jax.vmap(jax.vmap(lambda x: unflatten(x, like)))
-        return one(jnp.asarray(vectors, scalar_dtype(like)))
+        size, dtype = vectors.shape[2], scalar_dtype(like)
+        one = jax.vmap(lambda x: unflatten(x, like))
+        flat = one(jnp.asarray(vectors.reshape(-1, size), dtype))
+        flat = finite_starts(replicas.rounds.potential, flat)
+        return jax.tree.map(lambda x: x.reshape(*vectors.shape[:2], *x.shape[1:]), flat)
     some = jax.tree.map(lambda x: x[jnp.arange(chains) % x.shape[0]], starts)
     return jax.tree.map(lambda x: jnp.broadcast_to(x[:, None], (chains, rungs, *x.shape[1:])), some)
 

@@ -10,6 +10,7 @@ from tacthmc.dynamics import Adjusted, Coordinates, Langevin, ModeJumps, Modes, 
 from tacthmc.samplers import Untuned
 from tacthmc.tuning._acceptance import MAX_HALVINGS, accepted_step
 from tacthmc.tuning._bursts import flat_draws, stacked
+from tacthmc.tuning._finite_starts import finite_starts
 from tacthmc.tuning._jump_numbers import OFTEN, Tried, tried_jumps
 from tacthmc.tuning._mode_search import Search
 from tacthmc.tuning._mode_shapes import fitted_modes
@@ -46,9 +47,8 @@ def tune_at_unit_temperature(
 ) -> AtUnitTemperature:
     """Choose the numbers of θ with chains in all modes, and try jumps."""
     keys = jax.random.split(key, 5)
-    plateau.positions = plateau.from_theta(
-        starts_in(keys[0], modes, plateau.like, plateau.bursts.chains)
-    )
+    starts = starts_in(keys[0], modes, plateau.like, plateau.bursts.chains)
+    plateau.positions = plateau.from_theta(finite_starts(plateau.potential, starts))
     plateau.use_modes(_centers(modes, plateau.like))
     first_numbers(keys[1], plateau, notes)
     theta = final_numbers(keys[2], plateau, [], notes)
@@ -62,7 +62,8 @@ def tune_at_unit_temperature(
         chosen = thermostat_for(plateau.like, theta, several)
         parts = {"thermostat": notes.choose("thermostat", *chosen), "integrator": None}
     notes.choose("keep_every", *_spacing(plateau, tried))
-    return AtUnitTemperature(theta, tried, parts, plateau.to_theta(plateau.burst.positions))
+    ends = finite_starts(plateau.potential, plateau.to_theta(plateau.burst.positions))
+    return AtUnitTemperature(theta, tried, parts, ends)
 
 
 def _adjusted(
