@@ -111,7 +111,7 @@ def tune(
     >>> sampler = tune(jax.random.key(0), tacthmc.tact(noise=0.2), target, jnp.ones(2),
     ...                num_chains=4, num_steps=200, progress=False)
     >>> round(sampler.step_size, 5), sampler.tuning["noise"]
-    (0.004, 0.2)
+    (0.008, 0.2)
     """
     kinds = (Untuned, UntunedReplicas)
     checks.instance("sampler", sampler, kinds, "tacthmc.tact() or tacthmc.replica_exchange()")

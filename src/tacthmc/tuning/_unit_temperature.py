@@ -28,6 +28,9 @@ from tacthmc.tuning._theta_numbers import (
 
 MIN_NOTABLE_WEIGHT = 1e-3
 """The weight of a mode, by Laplace's approximation, from which steps have to be stable in it."""
+LONGEST = 64.0
+"""The longest step that is tried, relative to the one for a splitting, which the largest curvature
+limits. A sharp peak has a large curvature, and adjusted steps may be long there all the same."""
 JUMP_SHARE = 0.1
 """The gradients of the trial of jumps, relative to those of the search and the steps so far."""
 
@@ -73,17 +76,18 @@ def _adjusted(
     draws = plateau.burst.draws
     positions = stacked(draws.reshape(-1, draws.shape[-1]), plateau.like)
     halvings = 0 if "step_size" in notes.fixed else MAX_HALVINGS
+    longest = theta.eta * (LONGEST if halvings else 1.0)
     eta, mean, spent = accepted_step(
         key,
         plateau.mapped_potential,
         positions,
         len(draws),
-        theta.eta,
+        longest,
         halvings,
     )
     plateau.bursts.gradients += spent
-    if eta < theta.eta:
-        notes.revise("step_size", eta, f"halved until {mean:.0%} of steps are accepted")
+    if halvings:
+        notes.revise("step_size", eta, f"the longest of which {mean:.0%} are accepted")
     reason = f"energies are exact: {mean:.0%} of steps are accepted, and have no bias"
     integrator = notes.choose("integrator", Adjusted(), reason)
     none = notes.choose("thermostat", NoThermostat(), "there is no noise to absorb")
