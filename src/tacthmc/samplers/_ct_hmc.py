@@ -14,8 +14,8 @@ from tacthmc._positions import checked, rate_at, scalar_dtype, spread, sum_of_sq
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Rate, Scalar
 from tacthmc.compiler._random import normals
 from tacthmc.dynamics import Info, Sampler
-from tacthmc.potentials import Batches, NoBatches, Potential, ResidentBatches
-from tacthmc.potentials._subset import SubsetBatches
+from tacthmc.potentials import Potential
+from tacthmc.potentials._exact import description, has_exact_energies
 from tacthmc.samplers._conditional_weights import LogEvidence, evidence, log_weights
 
 CONTROL_TRAJECTORY = 2.0
@@ -253,11 +253,11 @@ def _kinetic(momentum: Momentum, scales: Scales) -> Scalar:
 
 def check_potential(potential: Potential) -> None:
     """Require a base, and energies without noise."""
-    if not (potential.traits.has_energy and _takes_all_data(potential.batches)):
+    if not has_exact_energies(potential):
         raise ValueError(
             "ct_hmc needs exact energies, because it would take the noise of a batch for a change"
             " of the energy when it accepts or rejects: give it a tacthmc.potential, or a"
-            f" posterior with batch_size = the number of examples; got {_describe(potential)}."
+            f" posterior with batch_size = the number of examples; got {description(potential)}."
             " tact and samplers.ctld take mini-batches"
         )
     if not potential.traits.is_split:
@@ -266,23 +266,6 @@ def check_potential(potential: Potential) -> None:
             " tacthmc.temper_likelihood(posterior), where the prior is the base, or"
             " samplers.with_base(potential, samplers.gaussian_base(mean, scale))"
         )
-
-
-def _takes_all_data(batches: Batches) -> bool:
-    while isinstance(batches, SubsetBatches):
-        batches = batches.inner
-    if isinstance(batches, ResidentBatches):
-        return batches.order.batch_size == batches.order.num_data
-    return isinstance(batches, NoBatches)
-
-
-def _describe(potential: Potential) -> str:
-    if not potential.traits.has_energy:
-        return f"a {type(potential).__name__} without a full-data energy"
-    batches = potential.batches
-    if isinstance(batches, ResidentBatches):
-        return f"batches of {batches.order.batch_size} out of {batches.order.num_data} examples"
-    return f"a {type(potential).__name__} with {type(batches).__name__}"
 
 
 def ct_hmc(
