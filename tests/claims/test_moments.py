@@ -1,6 +1,6 @@
 """Known moments for the splitting with every thermostat × bias × mass, under unknown noise.
 
-``make test`` has every target, thermostat, bias that learns and kind of mass once or twice;
+In ``make test`` each target, thermostat, learning bias and kind of mass appears at least once.
 ``make test-slow`` runs the full product.
 """
 

@@ -179,7 +179,7 @@ class ReplicaExchange(Sampler):
     def _on_path(
         self, noise: StepNoise, replica: State, potential: Potential, batch: Batch, heat: Array
     ) -> tuple[State, Info, Scalar, Scalar]:
-        """A step at U0 + U1/T, with the step size η, because U0 is as steep as ever."""
+        """A step at U0 + U1/T, with the step size η, because heat does not flatten U0."""
         dynamics = self._at(jnp.ones_like(heat), heat)
 
         def advance(state: State, path: Potential) -> tuple[State, Info]:

@@ -203,22 +203,21 @@ def _faster(
     Both begin where replicas ended, which is all over the target. Slow chains that began together
     would look as if they mixed.
     """
+    of_replicas, of_made = replicas.tuning, made.tuning
+    assert of_replicas is not None
+    assert of_made is not None
     found, spent = [], 0
-    assert replicas.tuning is not None
-    starts = replicas.tuning.start
-    for sampler in (made, replicas):
-        assert sampler.tuning is not None
-        every = sampler.tuning["keep_every"]
-        rate, cost = effective_rate(key, sampler, potential, starts, every)
+    for sampler, tuning in ((made, of_made), (replicas, of_replicas)):
+        every = tuning["keep_every"]
+        rate, cost = effective_rate(key, sampler, potential, of_replicas.start, every)
         found.append(rate)
         spent += cost
-    best = replicas if found[1] > found[0] else made
-    assert best.tuning is not None
+    best, tuning = (replicas, of_replicas) if found[1] > found[0] else (made, of_made)
     notes.say(
         f"effective draws in 10⁶ gradients of a trial: {1e6 * found[0]:,.0f} at unit temperature,"
         f" {1e6 * found[1]:,.0f} with replicas, which are {'' if best is replicas else 'not '}taken"
     )
-    best.tuning.gradients = replicas.tuning.gradients + spent  # pyright: ignore[reportOptionalMemberAccess]
+    tuning.gradients = of_replicas.gradients + spent
     return best
 
 
