@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -12,9 +12,11 @@ from benchmarks.modes.rivals.rival import Rival, runs_always
 from benchmarks.modes.targets import Target
 
 CHAINS = 16
-PILOT_SEED, PILOT_SHARE, MIN_SHARE = 1_000_003, 0.5, 0.1
-"""A run that says what tuning costs, and its share of the budget. It is not counted. A run gets
-the budget less that cost, and at least a tenth of it."""
+FIRST_SHARE, MIN_SHARE = 0.5, 0.1
+"""The share of the budget that the first run on a target spends on steps of one gradient, and the
+least share that a run spends on steps."""
+TOLERANCE, MAX_TRIES = 1.25, 3
+"""The factor by which a run may miss the budget, and the runs that a seed has to meet it."""
 
 EVIDENCE_ENERGIES = 512
 """The energies behind the evidence of a mode: of 256 draws of the run, and of 256 of a Gaussian."""
@@ -60,21 +62,48 @@ def log_z(run: tacthmc.Run, target: Target) -> tuple[float | None, float]:
     return found.log_evidence.value, float(EVIDENCE_ENERGIES * len(found.modes))
 
 
-_costs: dict[tuple[str, float], tuple[float, float]] = {}
-"""By target and budget: what tuning costs, and what a step of all chains costs."""
+class Costs(NamedTuple):
+    """What a run has cost."""
+
+    tuning: float
+    each_step: float
+    """Of all chains, with the energies of jumps."""
+
+    def steps(self, budget: float) -> int:
+        """The number of steps that a budget leaves after tuning.
+
+        >>> Costs(1_000.0, 10.0).steps(11_000.0)
+        1000
+        """
+        return max(1, int(max(budget - self.tuning, MIN_SHARE * budget) / self.each_step))
 
 
-def steps_for(target: Target, budget: float) -> int:
-    """The number of steps that the budget leaves after tuning, by the costs of a pilot."""
-    known = (target.name, budget)
-    if known not in _costs:
-        steps = max(1, int(PILOT_SHARE * budget / CHAINS))
-        pilot = finished(target, steps, PILOT_SEED)
-        tuned = 0 if pilot.tuning is None else pilot.tuning.gradients
-        rest = gradients(pilot, target.full_cost) - tuned
-        _costs[known] = float(tuned), rest / pilot.num_steps
-    tuned, each = _costs[known]
-    return max(1, int(max(budget - tuned, MIN_SHARE * budget) / each))
+def costs(run: tacthmc.Run, target: Target) -> Costs:
+    """What this run has cost."""
+    tuned = 0.0 if run.tuning is None else float(run.tuning.gradients)
+    rest = gradients(run, target.full_cost) - tuned
+    return Costs(tuned, rest / max(run.num_steps, 1))
+
+
+_known: dict[tuple[str, float], Costs] = {}
+"""What the last run on a target with a budget has cost."""
+
+
+def within(target: Target, budget: float, seed: int) -> tacthmc.Run:
+    """A run that spends the budget, nearly.
+
+    What a step costs depends on what tuning chooses, and that can differ from seed to seed. If a
+    run misses the budget, the same seed runs again with another number of steps.
+    """
+    place = (target.name, budget)
+    known = _known.get(place, Costs(0.0, CHAINS / FIRST_SHARE))
+    for _ in range(MAX_TRIES):
+        done = finished(target, known.steps(budget), seed)
+        _known[place] = known = costs(done, target)
+        spent = gradients(done, target.full_cost)
+        if done.failures or budget / TOLERANCE <= spent <= budget * TOLERANCE:
+            break
+    return done
 
 
 def finished(target: Target, steps: int, seed: int) -> tacthmc.Run:
@@ -101,7 +130,7 @@ def one(target: Target, budget: float, seed: int) -> Sample:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tacthmc.DivergedWarning)
         try:
-            done = finished(target, steps_for(target, budget), seed)
+            done = within(target, budget, seed)
         except (tacthmc.TuningError, FloatingPointError) as error:
             return Sample([], budget, warned=True, note=str(error)[:200])
         if done.failures:
