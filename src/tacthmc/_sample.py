@@ -18,7 +18,7 @@ from tacthmc.run._start import chain_positions, check_start
 from tacthmc.samplers import Untuned, UntunedReplicas
 from tacthmc.store import Store
 from tacthmc.tuning._first import tuned_first
-from tacthmc.tuning._tune import check_tunable
+from tacthmc.tuning._tunable import tunable
 
 
 def sample(
@@ -93,12 +93,12 @@ def sample(
         check_progress(progress)
         check_callbacks(callbacks)
         key = one_key(key)
-        check_tunable(potential)
-        starts = chain_positions(potential, init, num_chains)
-        check_start(potential, starts, key)
+        drawable = tunable(potential, progress)
+        starts = chain_positions(drawable, init, num_chains)
+        check_start(drawable, starts, key)
         if until is not None:
             check_until(until, keep or Keep(), starts)
-        sampler, starts = tuned_first(key, sampler, potential, starts, num_steps, progress)
+        sampler, starts = tuned_first(key, sampler, drawable, starts, num_steps, progress)
         init = PerChain(starts)
     return run_chains(
         key,

@@ -1,6 +1,5 @@
 """``tune``: choose the numbers of a sampler by short runs."""
 
-import warnings
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,8 +11,7 @@ from tacthmc import _checks as checks
 from tacthmc._positions import checked, dimension, scalar_dtype
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.dynamics import DiagonalThermostat, Langevin, LinearMap, Modes, TensorThermostat
-from tacthmc.potentials import Potential, StreamedPosterior
-from tacthmc.potentials._base import innermost
+from tacthmc.potentials import Potential
 from tacthmc.samplers import Untuned, UntunedReplicas
 from tacthmc.samplers._replica_path import ReplicaPath
 from tacthmc.samplers._untuned import NAMES
@@ -26,6 +24,7 @@ from tacthmc.tuning._plateau import Plateau
 from tacthmc.tuning._replicas import Before, tune_replicas
 from tacthmc.tuning._search_budget import search_budget
 from tacthmc.tuning._trial import effective_rate
+from tacthmc.tuning._tunable import tunable
 from tacthmc.tuning._unit_temperature import (
     AtUnitTemperature,
     jump_reason,
@@ -93,7 +92,8 @@ def tune(
         key: a key.
         sampler: ``tacthmc.tact()`` or ``tacthmc.replica_exchange()``, perhaps with some numbers
             fixed.
-        potential: the energy to sample. A streamed posterior has to be tuned by hand.
+        potential: the energy to sample. Of a streamed posterior, examples are gathered first
+            (:mod:`tacthmc.tuning._tunable`).
         init: one position, from which all chains start.
         num_chains: the number of chains in the short runs; by default 16, or 4 in more than 10,000
             dimensions. Modes with a weight below one over this number are not found.
@@ -115,6 +115,7 @@ def tune(
     checks.instance("sampler", sampler, kinds, "tacthmc.tact() or tacthmc.replica_exchange()")
     checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
     checks.whole("num_steps", num_steps, 20)
+    potential = tunable(potential, progress)
     one = checked(init)
     num_chains = chains_for(one) if num_chains is None else num_chains
     checks.whole("num_chains", num_chains, 2)
@@ -137,7 +138,6 @@ def tune_from(
 
     ``budget`` is the number of steps of the run that follows, over all chains.
     """
-    check_tunable(potential)
     if isinstance(sampler, UntunedReplicas):
         return tune_replicas(key, sampler, potential, starts, num_steps, progress, budget)
     return tune_tact(key, sampler, potential, starts, num_steps, progress, budget)
@@ -353,24 +353,3 @@ def chains_for(position: Position) -> int:
     (16, 4)
     """
     return FEW_CHAINS if dimension(position) > MAX_LOW_DIMENSION else NUM_CHAINS
-
-
-def check_tunable(potential: Potential) -> None:
-    """Raise an error for potentials that tuning cannot use."""
-    if isinstance(innermost(potential), StreamedPosterior):
-        raise ValueError(
-            "tuning draws its own batches, and those of a streamed posterior come from its loader:"
-            " give numbers, tact(step_size, …), or tune on a part of the data"
-        )
-    if potential.traits.num_chains is not None:
-        raise ValueError(
-            "tuning is for one potential, and this one differs from chain to chain: tune on that of"
-            " one chain, tacthmc.tune(key, sampler, potential.for_chain(0), init)"
-        )
-    if potential.traits.remembers:
-        warnings.warn(
-            "tuning measures the noise of the energy without the table of losses of a chain"
-            " (loss_table), so ξ gets heavier than necessary: try a larger step_size of the"
-            " tempering",
-            stacklevel=3,
-        )

@@ -8,7 +8,6 @@ import pytest
 
 import tacthmc
 from tacthmc.dynamics import ContinuousTempering, Coordinates, Langevin, PowerCoupling
-from tacthmc.potentials import HostBatches
 from tacthmc.samplers import Untuned
 from tacthmc.targets import three_gaussians
 from tests.budget import assert_mean
@@ -280,13 +279,3 @@ def test_a_given_step_that_is_too_large():
 def test_what_cannot_be_fixed(make, words):
     with pytest.raises((TypeError, ValueError), match=words):
         make()
-
-
-def test_a_stream_cannot_be_warmed_up():
-    data = (np.zeros((40, 1), np.float32),)
-    rows = HostBatches(data, 4, jax.random.key(0))
-    streamed = tacthmc.streamed(
-        lambda w: -jnp.sum(w**2), lambda w, x: jnp.sum(w * x[0]), rows, num_data=40
-    )
-    with pytest.raises(ValueError, match="streamed posterior"):
-        small(tacthmc.tact(), potential=streamed)
