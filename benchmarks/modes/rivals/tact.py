@@ -15,7 +15,7 @@ CHAINS = 16
 FIRST_SHARE, MIN_SHARE = 0.5, 0.1
 """The share of the budget that the first run on a target spends on steps of one gradient, and the
 least share that a run spends on steps."""
-TOLERANCE, MAX_TRIES = 1.25, 3
+TOLERANCE, MAX_TRIES = 1.25, 6
 """The factor by which a run may miss the budget, and the runs that a seed has to meet it."""
 
 EVIDENCE_ENERGIES = 512
