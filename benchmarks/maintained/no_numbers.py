@@ -54,6 +54,17 @@ def main(args: Namespace) -> None:
             print(json.dumps({k: v for k, v in row.items() if k != "chosen"}), flush=True)
 
 
+def way(run: tacthmc.Run) -> str:
+    """How the chains of a run got from mode to mode."""
+    if hasattr(run.state, "round_trips"):
+        return "replicas"
+    found = "jumps" if run.sampler.jumps is not None else "one temperature"
+    if run.has_tempering:
+        hottest = float(run.sampler.tempering.coupling.hottest)
+        found = f"{'jumps, and ' if found == 'jumps' else ''}ξ to {hottest:.4g}"
+    return found
+
+
 def measured(problem: Problem, args: Namespace) -> dict[str, Any]:
     """One run, tuned by itself, and how far it is from the truth."""
     begun = time.perf_counter()
@@ -67,10 +78,11 @@ def measured(problem: Problem, args: Namespace) -> dict[str, Any]:
         progress=False,
     )
     chosen = {choice["name"]: choice["value"] for choice in run.tuning.record()}
-    chosen["hottest"] = float(run.sampler.tempering.coupling.hottest)
+    chosen["way"] = way(run)
+    trips = getattr(run.state, "round_trips", run.round_trips)
     return {
         "steps": run.num_steps,
-        "round_trips": float(np.mean(run.round_trips)),
+        "round_trips": float(np.mean(trips)),
         "draws": int(run.counts.sum()),
         "warmup_gradients": run.tuning.gradients,
         "seconds": round(time.perf_counter() - begun, 1),

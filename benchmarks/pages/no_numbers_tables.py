@@ -20,17 +20,29 @@ def _quality(row: dict[str, Any]) -> str:
     )
 
 
+def _way(chosen: dict[str, Any]) -> str:
+    """How chains got from mode to mode; older rows have the hottest temperature of ξ."""
+    return chosen["way"] if "way" in chosen else f"ξ to {chosen['hottest']:.4g}"
+
+
+def _steps(step_size: float | list[float]) -> str:
+    """One step size, or the range of those of replicas."""
+    if isinstance(step_size, list):
+        return f"{min(step_size):.2g} to {max(step_size):.2g}"
+    return f"{step_size:.2g}"
+
+
 def table() -> Table:
     """Each problem in each unit."""
     rows = read("no_numbers.json")["rows"]
     rows.sort(key=lambda row: (row["problem"], row["scale"]))
-    columns = ("posterior", "θ times", "hottest", "η", "round trips a chain", "quality")
+    columns = ("posterior", "θ times", "way", "η", "round trips a chain", "quality")
     cells = [
         (
             row["problem"],
             f"{row['scale']:g}",
-            f"{row['chosen']['hottest']:.4g}",
-            f"{row['chosen']['step_size']:.2g}",
+            _way(row["chosen"]),
+            _steps(row["chosen"]["step_size"]),
             f"{row['round_trips']:,.0f} in {row['steps']:,} steps",
             _quality(row),
         )
