@@ -129,6 +129,22 @@ class Rows:
         self._file["rows"] = [*kept, rounded(row | {"run": self._number})]
         self.write()
 
+    def join(self, other: dict[str, Any]) -> None:
+        """Add the rows of another file that this one does not have, and what is known of its runs.
+
+        >>> import tempfile
+        >>> rows = Rows(Path(tempfile.mkdtemp()) / "rows.json", {"command": "one"}, same=("size",))
+        >>> rows.add({"size": 1, "rate": 2.0})
+        >>> rows.join({"runs": [{"command": "two"}], "rows": [{"size": 2, "rate": 1.0, "run": 0}]})
+        >>> [row["run"] for row in rows.rows]
+        [0, 1]
+        """
+        first = len(self._file["runs"])
+        new = [row for row in other["rows"] if not self.has(row)]
+        self._file["runs"] += other["runs"]
+        self._file["rows"] = [*self.rows, *(row | {"run": first + row["run"]} for row in new)]
+        self.write()
+
     def write(self, **parts: Any) -> None:
         """Write the file, with other parts beside the rows."""
         self._file |= rounded(parts)

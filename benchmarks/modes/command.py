@@ -2,16 +2,19 @@
 
     python -m benchmarks modes [--only grid two-modes-16 …] [--rivals tact smc …]
                                [--repeats 16] [--first-seed 0] [--budget 2000000]
+    python -m benchmarks modes --join FILE…
 
 Every contestant gets the same number of gradients. A rival has a grid of settings. Each is measured
 with a few seeds, the best few get the others, and the best of these counts; what the grid costs
 does not. A row is a few seeds of one setting on one target. Rows that the file has are skipped.
+The second form measures nothing: it adds the rows of other files, as several machines make them.
 """
 
 import time
 import traceback
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.modes.judge import judged
@@ -40,6 +43,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--budget", type=float, default=2e6, help="gradients (%(default)g)")
     parser.add_argument("--settings", type=int, help="only the first so many of each grid")
+    parser.add_argument("--join", nargs="+", type=Path, metavar="FILE", help="add their rows")
     add_again(parser)
 
 
@@ -50,6 +54,9 @@ def main(args: Namespace) -> None:
     facts = {"grids": {name: list(rival.settings) for name, rival in RIVALS.items()}}
     rows = Rows(args.out, about(args, **facts), SAME, again=args.again)
     scores = {_place(one): one for one in (opened(args.out) or {}).get("scores", [])}
+    if args.join:
+        join(rows, args)
+        return
     broken = []
     for name in args.only or TARGETS:
         for rival in args.rivals or RIVALS:
@@ -63,6 +70,22 @@ def main(args: Namespace) -> None:
             rows.write(scores=list((scores := scores | {_place(found): found}).values()))
     if broken:
         raise RecordError("not measured: " + "; ".join(broken))
+
+
+def join(rows: Rows, args: Namespace) -> None:
+    """Add the rows of other files, and score all rows anew."""
+    for file in args.join:
+        if not (found := opened(file)) or not isinstance(found, dict) or "rows" not in found:
+            raise RecordError(f"--join takes files of this benchmark; {file} has no rows")
+        rows.join(found)
+    measured = {(row["target"], row["rival"]) for row in rows.rows}
+    contests = [
+        Contest(rows, target(name), rival, args)
+        for name in TARGETS
+        for rival in RIVALS
+        if (name, rival) in measured
+    ]
+    rows.write(scores=[contest.summary() for contest in contests])
 
 
 def _place(summary: dict[str, Any]) -> tuple[Any, ...]:

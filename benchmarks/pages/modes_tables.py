@@ -89,12 +89,15 @@ def against_the_best(found: Scores) -> Table:
         facts = (f"{name}: {ours['about']}", f"{ours['dimension']:,}")
         mine = worth(ours) + (f", {mark(ours)}" if mark(ours) else "")
         if rival is None:
-            rows.append((*facts, mine, "none that counts", "–", "–"))
+            tried = len(measured(some)) > 1
+            why = "none that counts" if tried else "not measured yet"
+            rows.append((*facts, mine, why, "–", "–"))
             continue
         low, high = rival["interval"]
         ratio = ours["effective"] / rival["effective"]
         reach = f"{number(ours['interval'][0] / high)} to {number(ours['interval'][1] / low)}"
-        other = f"{RIVALS[rival['rival']].name}, {rival['setting']}"
+        tried = len(measured(some)) - 1
+        other = f"{RIVALS[rival['rival']].name}, {rival['setting']} (of {tried} measured)"
         rows.append((*facts, mine, other, worth(rival), f"{number(ratio)} ({reach})"))
     return Table(
         ("target", "D", "`tact()`", "the best other", "that has", "`tact()` over that"),
@@ -104,11 +107,13 @@ def against_the_best(found: Scores) -> Table:
 
 @recorded
 def everybody(found: Scores) -> Table:
-    """Each target and contestant: effective draws, or why they do not count."""
+    """Each target and contestant: effective draws, or why they do not count; "…" is to come."""
     names = list(RIVALS)
 
     def cell(one: dict[str, Any] | None) -> str:
-        if one is None or "skipped" in one:
+        if one is None:
+            return "…"
+        if "skipped" in one:
             return "–"
         reason = mark(one)
         return f"{number(one['effective'])}, {reason}" if reason else number(one["effective"])
