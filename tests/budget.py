@@ -10,7 +10,7 @@ with fixed seeds do not depend on chance.
 import numpy as np
 from scipy.stats import norm
 
-from tacthmc.diagnostics._arviz import ess
+from tacthmc.diagnostics._mixing import ess
 
 SUITE_FAILURE_PROBABILITY = 1e-3
 CHECKS = 5000

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 import tacthmc
-from tacthmc.diagnostics._arviz import ess
+from tacthmc.diagnostics._mixing import ess
 from tacthmc.dynamics import Euler
 from tacthmc.samplers import without_tempering, without_thermostat
 from tests.budget import assert_mean, assert_off_by, total_variation_bound

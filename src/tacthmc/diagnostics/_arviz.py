@@ -1,4 +1,4 @@
-"""ArviZ: effective sample sizes, R-hat, and export, for every supported version."""
+"""Export to ArviZ, for every supported version."""
 
 import warnings
 from pathlib import Path
@@ -20,51 +20,6 @@ def arviz() -> ModuleType:
     except ImportError as error:
         raise missing_extra("this diagnostic", "ArviZ", "report") from error
     return module
-
-
-def has_arviz() -> bool:
-    """Whether ArviZ can be imported."""
-    try:
-        arviz()
-    except ImportError:
-        return False
-    return True
-
-
-def ess(values: np.ndarray) -> float:
-    """Bulk effective sample size of a (chain, draw) array; NaN if there are too few draws.
-
-    >>> import numpy as np
-    >>> bool(3000 < ess(np.random.default_rng(0).normal(size=(4, 1000))) < 5000)
-    True
-    """
-    if values.shape[1] < 4:
-        return float("nan")
-    return float(arviz().ess(np.asarray(values, float)))
-
-
-def mean_ess(values: np.ndarray) -> float:
-    """Effective sample size of the mean of a (chain, draw) array, without rank normalization.
-
-    >>> import numpy as np
-    >>> bool(3000 < mean_ess(np.random.default_rng(0).normal(size=(4, 1000))) < 5000)
-    True
-    """
-    if values.shape[1] < 4:
-        return float("nan")
-    return float(arviz().ess(np.asarray(values, float), method="mean"))
-
-
-def rhat(values: np.ndarray) -> float:
-    """Rank-normalized split R-hat of a (chain, draw) array; NaN for a single chain.
-
-    >>> import numpy as np
-    >>> bool(rhat(np.random.default_rng(0).normal(size=(4, 1000))) < 1.01)
-    True
-    """
-    if values.shape[0] < 2 or values.shape[1] < 4:
-        return float("nan")
-    return float(arviz().rhat(np.asarray(values, float)))
 
 
 def export(

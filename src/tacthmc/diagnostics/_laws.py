@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacthmc._typing import Draws, Position
+from tacthmc.diagnostics._mixing import mean_ess
 from tacthmc.dynamics import ContinuousTempering, Langevin, NoThermostat
 from tacthmc.dynamics._thermostat import NoiseLevels
 
@@ -24,6 +25,10 @@ class Law(NamedTuple):
     expected_mean: float
     sd: float
     expected_sd: float
+    error: float = float("nan")
+    """The Monte-Carlo standard error of the mean."""
+    expected_error: float = 0.0
+    """The standard error of the expected mean, whose noise is measured."""
 
 
 def flatness(xi: np.ndarray, wall: float, bins: int = 20) -> np.ndarray:
@@ -102,8 +107,16 @@ def thermostat_laws(
 
 def _law(name: str, values: np.ndarray, mean: float, variance: float) -> Law:
     values = np.asarray(values, float)
-    return Law(name, float(values.mean()), mean, float(values.std()), float(np.sqrt(variance)))
+    sd, deviation = float(values.std()), float(np.sqrt(variance))
+    return Law(name, float(values.mean()), mean, sd, deviation, _error(values))
 
 
 def _mean_only(name: str, values: np.ndarray, mean: float) -> Law:
-    return Law(name, float(np.asarray(values, float).mean()), mean, float("nan"), float("nan"))
+    values, nan = np.asarray(values, float), float("nan")
+    return Law(name, float(values.mean()), mean, nan, nan, _error(values))
+
+
+def _error(values: np.ndarray) -> float:
+    """The Monte-Carlo standard error of the mean of (chain, row) values."""
+    effective = mean_ess(values) if np.ptp(values) > 0 else float("nan")
+    return float(values.std() / np.sqrt(effective))

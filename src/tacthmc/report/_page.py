@@ -14,8 +14,9 @@ from tacthmc.report._draw_figures import comparison
 from tacthmc.report._figures import all_plots
 from tacthmc.report._plot import Plot
 from tacthmc.report._shown import ReferenceDensity, Shown, settings
-from tacthmc.report._verdict import Finding, headline, verdict
 from tacthmc.run._result import Run
+from tacthmc.run._summary_text import COLUMNS, cells
+from tacthmc.run._verdict import Finding
 from tacthmc.store._folder import now, versions
 
 MARKS = {"good": "✓ good", "look": "! look", "bad": "✗ bad"}
@@ -115,12 +116,12 @@ def _what(shown: list[Shown]) -> str:
 
 
 def _one(shown: Shown, prefix: str) -> str:
-    findings = verdict(shown)
+    summary = shown.summary
     plots = all_plots(shown)
     parts = [
-        _headline(headline(findings)),
+        _headline(summary.headline),
         "<h3>In plain words</h3>",
-        _findings(findings),
+        _findings(summary.findings),
         "<h3>Parameters</h3>",
         f'<p class="faint">{_text(shown.which)}.</p>',
         _parameters(shown),
@@ -169,7 +170,7 @@ def _compared(shown: list[Shown]) -> str:
         rows.append(
             (
                 one.name,
-                headline(verdict(one)).title,
+                one.summary.headline.title,
                 f"{parameter.rhat:.3f}",
                 f"{parameter.ess:,.0f}",
                 f"{1e6 * parameter.ess / gradients:,.1f}" if gradients else "",
@@ -189,7 +190,7 @@ def _headline(finding: Finding) -> str:
     )
 
 
-def _findings(findings: list[Finding]) -> str:
+def _findings(findings: Sequence[Finding]) -> str:
     items = []
     for finding in findings:
         advice = ""
@@ -203,13 +204,15 @@ def _findings(findings: list[Finding]) -> str:
 
 
 def _parameters(shown: Shown) -> str:
-    rows = [
-        (p.name, f"{p.mean:.4g}", f"{p.sd:.4g}", f"{p.ess:,.0f}", f"{p.rhat:.3f}")
-        for p in shown.parameters
-    ]
-    table = _table(("", "mean", "sd", "ESS", "R-hat"), rows)
-    hidden = shown.summary.num_parameters - len(rows)
-    return table + (f'<p class="note">… and {hidden:,} more parameters.</p>' if hidden > 0 else "")
+    rows = [cells(row) for row in (*shown.parameters, *shown.summary.functions)]
+    notes = "".join(
+        f'<p class="note">{_text(_sentence(line))}</p>' for line in shown.summary.looked
+    )
+    return _table(COLUMNS, rows) + notes
+
+
+def _sentence(line: str) -> str:
+    return f"{line[:1].upper()}{line[1:]}."
 
 
 def _facts(shown: Shown) -> str:

@@ -8,16 +8,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from tacthmc import _checks as checks
-from tacthmc._positions import dimension, scalar_names
+from tacthmc._positions import dimension
 from tacthmc.diagnostics._modes import Modes, find_modes
+from tacthmc.run._found_modes import close_draws, close_scalars
+from tacthmc.run._parameters import Parameter, rows
 from tacthmc.run._result import Run
-from tacthmc.run._summary import Parameter, Summary, parameters
+from tacthmc.run._scalars import scalar_numbers, scalars_named, statistics_of
+from tacthmc.run._summary import Summary
 
 MAX_CHAINS, MAX_PARAMETERS, MAX_POINTS, MAX_ROWS = 8, 4, 2000, 500
 """The largest numbers of chains, parameters, points per figure and rows per chain in a report."""
-MAX_SEARCHED_SCALARS = 100_000
-"""The largest number of scalars among which parameters are searched by name."""
+MAX_OF_LEAF = 8
+"""The largest number of scalars that the name of a leaf stands for."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,11 @@ class Shown:
         chosen: Sequence[str] | None = None,
         references: dict[str, ReferenceDensity] | None = None,
     ):
-        """Show the scalars with the names ``chosen``; by default the first ones."""
+        """Show the scalars or leaves ``chosen``; by default suspicious ones and the first."""
         self.name, self.run, self.references = name, run, references or {}
-        self.scalars = _chosen(run, chosen)
-
-    @property
-    def names(self) -> list[str]:
+        self._numbers = _chosen(run, chosen)
+        self.names = scalars_named(run, np.array(self._numbers))
         """The names of the shown parameters."""
-        return [name for _, _, name in self.scalars]
 
     @cached_property
     def summary(self) -> Summary:
@@ -63,8 +62,14 @@ class Shown:
     def parameters(self) -> list[Parameter]:
         """The rows of the table: those of the summary, and the other chosen ones."""
         known = {p.name for p in self.summary.parameters}
-        more = [scalar for scalar in self.scalars if scalar[2] not in known]
-        return self.summary.parameters + parameters(self.run, more)
+        more = np.sort([n for n, name in self._pairs() if name not in known]).astype(int)
+        if not self.run.num_draws or not more.size:
+            return self.summary.parameters
+        found = rows(scalars_named(self.run, more), statistics_of(self.run, more))
+        return self.summary.parameters + found
+
+    def _pairs(self) -> Iterable[tuple[int, str]]:
+        return zip(self._numbers, self.names, strict=True)
 
     @property
     def first(self) -> Parameter:
@@ -95,24 +100,10 @@ class Shown:
         Draws of all temperatures are resampled by their weights, so that every figure shows the
         posterior.
         """
-        values = {
-            name: np.asarray(self.run.draws_of(leaf, index), float)
-            for leaf, index, name in self.scalars
-        }
-        if not self.run.keep.all_temperatures:
-            return values
-        return {name: np.take_along_axis(v, self._resampled, 1) for name, v in values.items()}
-
-    @cached_property
-    def _resampled(self) -> np.ndarray:
-        rows = []
-        for chain in np.exp(self.run.log_weights):
-            # Systematic resampling has the least noise, and needs no random numbers. Each chain
-            # keeps its number of draws, so that chains can be compared.
-            total = np.cumsum(chain) / max(chain.sum(), 1e-300)
-            at = (np.arange(len(chain)) + 0.5) / max(len(chain), 1)
-            rows.append(np.minimum(np.searchsorted(total, at), len(chain) - 1))
-        return np.stack(rows)
+        rising = np.sort(self._numbers)
+        values = close_draws(self.run, rising, most=self.run.num_draws * self.run.num_chains)
+        where = {int(number): place for place, number in enumerate(rising)}
+        return {name: values[:, :, where[number]] for number, name in self._pairs()}
 
     @property
     def num_draws(self) -> int:
@@ -153,20 +144,14 @@ def every(count: int, most: int) -> int:
     return max(1, -(-count // most))
 
 
-def _chosen(run: Run, chosen: Sequence[str] | None) -> list[tuple[int, tuple[int, ...], str]]:
-    shapes = run.draw_shapes()
-    if chosen is None:
-        return scalar_names(shapes, MAX_PARAMETERS)
-    known = {name: row for row in scalar_names(shapes, MAX_SEARCHED_SCALARS) for name in [row[2]]}
-    for name in chosen:
-        if name not in known:
-            near = checks.nearest(name, known)
-            hint = f"; the nearest is {near!r}" if near else ""
-            raise ValueError(
-                f"the run has no parameter {name!r}{hint}. It has {dimension(shapes):,}, the first"
-                f" is {next(iter(known))!r}"
-            )
-    return [known[name] for name in chosen]
+def _chosen(run: Run, chosen: Sequence[str] | None) -> list[int]:
+    """The numbers of the scalars to show: those asked for, with the first ones of whole leaves."""
+    if chosen is not None:
+        asked = [scalar_numbers(run, name)[:MAX_OF_LEAF].tolist() for name in chosen]
+        return list(dict.fromkeys(number for group in asked for number in group))
+    if run.judged is None:
+        return list(range(min(dimension(run.draw_shapes()), MAX_PARAMETERS)))
+    return close_scalars(run.judged).tolist()
 
 
 def settings(value: Any) -> str:

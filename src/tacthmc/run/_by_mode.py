@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from tacthmc._positions import flatten, leaf_names, scalar_dtype, unflatten
-from tacthmc.diagnostics._arviz import has_arviz, mean_ess
 from tacthmc.diagnostics._bridge import LogMass, log_mass
+from tacthmc.diagnostics._mixing import MIN_DRAWS, mean_ess
 from tacthmc.diagnostics._modes import find_modes
 from tacthmc.dynamics import Langevin, Modes
 from tacthmc.potentials import Potential
@@ -234,7 +234,7 @@ def share_error(inside: np.ndarray, expected: float | None = None) -> float:
     share = float(inside.mean())
     if share in (0.0, 1.0):
         return 0.0 if expected is None else abs(share - float(expected))
-    if has_arviz() and inside.shape[1] >= 4:
+    if inside.shape[1] >= MIN_DRAWS:
         effective = mean_ess(inside.astype(float))
     else:
         effective = float(len(inside))

@@ -8,10 +8,9 @@ import jax
 
 from tacthmc import _checks as checks
 from tacthmc._positions import scalar_names
-from tacthmc.diagnostics._arviz import has_arviz
 from tacthmc.run._keep import Keep
 from tacthmc.run._mode_notes import MIN_ENTRIES
-from tacthmc.run._summary import MAX_SHOWN_PARAMETERS
+from tacthmc.run._parameters import MAX_SHOWN_PARAMETERS
 
 MAX_SEARCHED_SCALARS = 100_000
 """The largest number of scalars among which parameters are searched by name."""
@@ -29,13 +28,9 @@ class Effective:
     """The names of the scalars that count; by default the first 16."""
 
     def __post_init__(self) -> None:
-        """Check the numbers, and that ArviZ is there to count with."""
+        """Check the numbers."""
         checks.whole("draws", self.draws, MIN_ENTRIES)
         checks.within("rhat", self.rhat, 1.0, float("inf"))
-        if not has_arviz():
-            raise checks.missing_extra(
-                "effective(…), which counts effective draws,", "ArviZ", "report"
-            )
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Effective":

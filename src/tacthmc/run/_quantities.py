@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tacthmc.diagnostics._mixing import ess, mean_ess, rhat
+from tacthmc.diagnostics._weights import influence, weighted_rhat, weighted_sd
 from tacthmc.dynamics import Langevin, Modes
 from tacthmc.run._effective import Effective
 from tacthmc.run._held_draws import Table
 from tacthmc.run._mode_notes import MIN_ENTRIES, MIN_NOTABLE_SHARE, place_of
-from tacthmc.run._summary import effective_draws, split_rhat
 
 
 class Quantity(NamedTuple):
@@ -48,8 +49,8 @@ def measured(quantity: Quantity, weights: np.ndarray | None) -> Measured:
         values, weights = _halves(values), None if weights is None else _halves(weights)
     # Chains that stand still have no variance.
     with np.errstate(divide="ignore", invalid="ignore"):
-        rhat = split_rhat(values, weights)
-    return Measured(quantity.name, effective, math.inf if math.isnan(rhat) else rhat)
+        found = rhat(values) if weights is None else weighted_rhat(values, weights)
+    return Measured(quantity.name, effective, math.inf if math.isnan(found) else found)
 
 
 def effective_count(values: np.ndarray, weights: np.ndarray | None) -> float:
@@ -57,8 +58,17 @@ def effective_count(values: np.ndarray, weights: np.ndarray | None) -> float:
 
     (By the usual formula a constant has as many effective draws as draws.)
     """
-    found = effective_draws(values, weights) if np.ptp(values) > 0 else math.nan
+    if not np.ptp(values) > 0:
+        return 0.0
+    found = ess(values) if weights is None else _weighted_ess(values, weights)
     return 0.0 if math.isnan(found) else found
+
+
+def _weighted_ess(values: np.ndarray, weights: np.ndarray) -> float:
+    """The effective draws of a weighted mean."""
+    shares, sd = influence(values, weights), weighted_sd(values, weights)
+    spread = float(shares.var())
+    return sd**2 / (spread / mean_ess(shares)) if sd > 0 and spread > 0 else math.nan
 
 
 def _halves(values: np.ndarray) -> np.ndarray:

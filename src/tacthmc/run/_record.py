@@ -78,6 +78,10 @@ class Record(ABC):
         """The draws of a chain from ``begin`` to ``end``, each leaf with a leading draw axis."""
 
     @abstractmethod
+    def leaf(self, number: int, chain: int, rows: slice) -> np.ndarray:
+        """Some draws of one leaf of the position; ``rows`` has a begin, an end and a step."""
+
+    @abstractmethod
     def stat(self, name: str, chain: int) -> np.ndarray:
         """A statistic of all draws of a chain."""
 
@@ -128,6 +132,9 @@ class MemoryRecord(Record):
 
     def kept(self, chain: int, begin: int, end: int) -> Kept:
         return jax.tree.map(lambda x: x[begin:end], self._whole(chain))
+
+    def leaf(self, number: int, chain: int, rows: slice) -> np.ndarray:
+        return jax.tree.leaves(self._whole(chain).position)[number][rows]
 
     def stat(self, name: str, chain: int) -> np.ndarray:
         if name in ENERGIES:
@@ -195,6 +202,9 @@ class StoredRecord(Record):
         position, model = jax.tree.unflatten(self._structure, leaves)
         found = {n: self._folder.read(f"sample_stats/{n}", where) for n in self._energies}
         return Kept(position, model, found.get("full_energy"), found.get("tempered_energy"))
+
+    def leaf(self, number: int, chain: int, rows: slice) -> np.ndarray:
+        return self._folder.read(self._paths[number], (chain, rows))
 
     def stat(self, name: str, chain: int) -> np.ndarray:
         return self._folder.read(f"sample_stats/{name}", np.s_[chain, : int(self._counts[chain])])

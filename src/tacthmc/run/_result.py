@@ -27,6 +27,7 @@ from tacthmc.run._effective import Standing
 from tacthmc.run._failure import Failure
 from tacthmc.run._interval import Kept
 from tacthmc.run._keep import Keep
+from tacthmc.run._parameters import Judged, judged
 from tacthmc.run._program import Chains
 from tacthmc.run._record import Record
 from tacthmc.run._summary import Summary, summarize
@@ -247,6 +248,10 @@ class Run:
             [self._record.scalar(leaf, index, c, count) for c in range(self.num_chains)]
         )
 
+    def leaf_draws(self, leaf: int, chain: int, rows: slice) -> np.ndarray:
+        """Some draws of one leaf of the position, without reading the others."""
+        return self._record.leaf(leaf, chain, rows)
+
     def draw_shapes(self) -> Any:
         """The shapes of one draw."""
         kept = self._record.kept(0, 0, 0)
@@ -339,9 +344,21 @@ class Run:
             cold = at_one if at_one.size else cold
         return self.one_draw(chain, int(cold[int(where * len(cold))]))
 
-    def summary(self) -> Summary:
-        """R-hat, ESS, plateau share, round trips of ξ, and thermostats against theory."""
+    @cached_property
+    def _summary(self) -> Summary:
         return summarize(self)
+
+    def summary(self) -> Summary:
+        """All parameters, plateau share, round trips of ξ, thermostats against theory, a verdict.
+
+        It is computed once.
+        """
+        return self._summary
+
+    @cached_property
+    def judged(self) -> Judged | None:
+        """R-hat and effective draws of all parameters, with their limits; None without draws."""
+        return judged(self)
 
     def by_mode(self, fold: Callable[[Any], Any] | None = None, *, evidence: bool = True) -> ByMode:
         """The draws mode by mode: share ± error, mean, sd and log evidence, the heaviest first.

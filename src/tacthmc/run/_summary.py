@@ -1,37 +1,34 @@
 """The summary of a run in numbers and notes."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tacthmc._positions import dimension, scalar_names
-from tacthmc.diagnostics._arviz import ess, has_arviz, mean_ess, rhat
 from tacthmc.diagnostics._laws import Law
-from tacthmc.diagnostics._weights import influence, weighted_mean, weighted_rhat, weighted_sd
 from tacthmc.dynamics import Langevin
+from tacthmc.run._agreement_notes import agreement_notes, looked_at
+from tacthmc.run._found_modes import FoundModes, found_modes
 from tacthmc.run._mode_notes import mode_notes
+from tacthmc.run._parameters import (
+    MAX_SHOWN_PARAMETERS,
+    Judged,
+    Parameter,
+    empty_rows,
+    every_row,
+    function_rows,
+    shown_parameters,
+)
 from tacthmc.run._replica_notes import replica_notes
 from tacthmc.run._step_notes import step_notes
+from tacthmc.run._summary_frame import dataframe
+from tacthmc.run._summary_text import summary_text
+from tacthmc.run._verdict import MIN_USEFUL_TEMPERATURE, Finding, headline, verdict
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
-
-MAX_SHOWN_PARAMETERS = 16
-MAX_RHAT = 1.01
-"""The largest R-hat with which chains agree."""
-MIN_USEFUL_TEMPERATURE = 1.1
-"""The hottest temperature below which heating does not help to cross barriers."""
-
-
-class Parameter(NamedTuple):
-    """Statistics of one scalar of the position, over the draws of all chains."""
-
-    name: str
-    mean: float
-    sd: float
-    ess: float
-    rhat: float
 
 
 @dataclass(frozen=True)
@@ -58,69 +55,65 @@ class Summary:
     warnings: tuple[str, ...] = ()
     """The warnings about modes, swaps, steps and tuning, which are among the notes too."""
 
+    looked: tuple[str, ...] = ()
+    """Which parameters the table leaves out, and of which there are R-hat and ESS."""
+    functions: list[Parameter] = field(default_factory=list[Parameter])
+    """Functions of the whole position, where not every scalar is ranked or one is wrong."""
+    findings: tuple[Finding, ...] = ()
+    """The answers to all questions about the run, as in a report."""
+    judged: Judged | None = field(default=None, compare=False, repr=False)
+    """R-hat and effective draws of all parameters, with their limits."""
+    modes: FoundModes | None = field(default=None, compare=False, repr=False)
+    """The modes that the draws of a few scalars show."""
+    all_parameters: Callable[[], list[Parameter]] | None = field(
+        default=None, compare=False, repr=False
+    )
+    """The rows of all parameters, in their order, not only of those shown."""
+
+    @property
+    def headline(self) -> Finding:
+        """The verdict in one sentence: good, usable with care, or not usable."""
+        return headline(list(self.findings))
+
+    def to_dataframe(self) -> Any:
+        """All parameters as a pandas DataFrame, not only those shown, with a row for each.
+
+        Of a very large position this takes much longer than the summary.
+
+        >>> import jax, jax.numpy as jnp, tacthmc
+        >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
+        >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), target, jnp.zeros(20),
+        ...                      10_000, 4)
+        >>> frame = run.summary().to_dataframe()
+        >>> frame.shape, frame.columns[0], frame.index[17]
+        ((20, 9), 'mean', 'theta[17]')
+        """
+        return dataframe(self.all_parameters() if self.all_parameters else self.parameters)
+
     def __str__(self) -> str:
         """The tables as plain text."""
-        parts = [[self.title], self._parameter_lines(), list(self.mode_lines)]
-        parts += [list(self.replica_lines), self._xi_lines(), self._law_lines(), self.notes]
-        return "\n\n".join("\n".join(lines) for lines in parts if lines)
-
-    def _parameter_lines(self) -> list[str]:
-        rows = [("", "mean", "sd", "ESS", "R-hat")]
-        rows += [
-            (p.name, f"{p.mean:.4g}", f"{p.sd:.4g}", f"{p.ess:.0f}", f"{p.rhat:.3f}")
-            for p in self.parameters
-        ]
-        hidden = self.num_parameters - len(self.parameters)
-        return _table(rows) + ([f"… and {hidden} more parameters"] if hidden > 0 else [])
-
-    def _xi_lines(self) -> list[str]:
-        if self.hottest is None:
-            return []
-        lines = [f"plateau share per chain: {' '.join(f'{s:.3f}' for s in self.plateau_share)}"]
-        if self.expected_plateau_share is not None:
-            why = "by its schedule" if self.scheduled else "if ξ is uniform"
-            lines[0] += f" ({self.expected_plateau_share:.3f} {why})"
-        lines.append(f"round trips of ξ per chain: {' '.join(map(str, self.round_trips))}")
-        if self.flatness:
-            flat = " ".join(f"{f:.3f}" for f in self.flatness)
-            lines.append(f"distance of ξ from uniform (total variation) per chain: {flat}")
-        return lines
-
-    def _law_lines(self) -> list[str]:
-        if not self.thermostats:
-            return []
-        rows = [("", "mean", "theory", "sd", "theory")]
-        rows += [
-            (
-                law.name,
-                *(f"{x:.4g}" for x in (law.mean, law.expected_mean)),
-                *("" if np.isnan(x) else f"{x:.4g}" for x in (law.sd, law.expected_sd)),
-            )
-            for law in self.thermostats
-        ]
-        return _table(rows)
+        return summary_text(self)
 
 
 def summarize(run: "Run") -> Summary:
     """Compute the summary of a run."""
-    rows, total = _parameters(run)
+    shapes, found = run.draw_shapes(), run.judged
+    names = [name for _, _, name in scalar_names(shapes, MAX_SHOWN_PARAMETERS)]
     xi = _xi_theory(run)
     modes, replicas = mode_notes(run), replica_notes(run)
-    tuning = _tuning_notes(run, _worst_rhat(rows) > MAX_RHAT)
+    tuning = _tuning_notes(run, found is not None and bool(np.any(found.excess > 1)))
     warnings = tuning + modes.notes + replicas.notes + step_notes(run)
-    notes = _notes(run, rows, xi.hottest) + warnings
-    if not has_arviz():
-        notes.append("! ESS and R-hat need ArviZ: pip install 'tacthmc[report]'")
+    notes = _notes(run, xi.hottest) + (agreement_notes(found) if found else []) + warnings
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
     weighted = " of all temperatures, weighted" if run.keep.all_temperatures else ""
-    return Summary(
+    summary = Summary(
         title=(
             f"{run.num_chains} chains × {run.num_steps} steps ({run.keep.after} not kept),"
             f" {run.num_draws} draws per chain{weighted}, {run.seconds:.1f} s (and"
             f" {run.compile_seconds:.1f} s compiling), {rate:,.0f} chain-steps/s"
         ),
-        parameters=rows,
-        num_parameters=total,
+        parameters=shown_parameters(found) if found else empty_rows(names),
+        num_parameters=dimension(shapes),
         plateau_share=[float(x) for x in run.plateau_share],
         expected_plateau_share=xi.plateau_share,
         round_trips=[int(x) for x in run.round_trips],
@@ -132,7 +125,29 @@ def summarize(run: "Run") -> Summary:
         mode_lines=tuple(modes.lines),
         replica_lines=tuple(replicas.lines),
         warnings=tuple(note.removeprefix("! ") for note in warnings if note.startswith("!")),
+        looked=tuple(looked_at(found)) if found else (),
+        functions=function_rows(found) if found and _functions_matter(found) else [],
+        judged=found,
+        modes=found_modes(run, found) if found else None,
+        all_parameters=lambda: every_row(run),
     )
+    return _with_verdict(run, summary)
+
+
+def _functions_matter(found: Judged) -> bool:
+    """Whether the rows of functions are shown."""
+    wrong = found.excess[len(found.scalars.numbers) :] > 1
+    return not found.scalars.all_ranked or bool(wrong.any())
+
+
+def _with_verdict(run: "Run", summary: Summary) -> Summary:
+    """The summary with its findings. Every bad one is a note, and no note is left without one."""
+    findings = verdict(run, summary)
+    notes = summary.notes + [f.note for f in findings if f.level == "bad" and not f.noted]
+    if headline(findings).level == "good":
+        said = [note for note in notes if note.startswith("!")]
+        findings += [Finding("look", "The summary warns", note[2:], noted=True) for note in said]
+    return replace(summary, notes=notes, findings=tuple(findings))
 
 
 class _XiTheory(NamedTuple):
@@ -156,50 +171,6 @@ def _xi_theory(run: "Run") -> _XiTheory:
     )
 
 
-def _parameters(run: "Run") -> tuple[list[Parameter], int]:
-    one = run.draw_shapes()
-    return parameters(run, scalar_names(one, MAX_SHOWN_PARAMETERS)), dimension(one)
-
-
-def parameters(run: "Run", scalars: list[tuple[int, tuple[int, ...], str]]) -> list[Parameter]:
-    """The statistics of each of these scalars."""
-    weights = np.exp(run.log_weights) if run.keep.all_temperatures else None
-    available = has_arviz()
-    return [
-        _parameter(name, np.asarray(run.draws_of(leaf, index), float), weights, available)
-        for leaf, index, name in scalars
-    ]
-
-
-def _parameter(
-    name: str, values: np.ndarray, weights: np.ndarray | None, has_arviz: bool
-) -> Parameter:
-    nan = float("nan")
-    if values.size == 0:
-        return Parameter(name, nan, nan, 0.0, nan)
-    if weights is None:
-        mean, sd = float(values.mean()), float(values.std())
-    else:
-        mean, sd = weighted_mean(values, weights), weighted_sd(values, weights)
-    effective = effective_draws(values, weights) if has_arviz else nan
-    known = has_arviz or weights is not None
-    return Parameter(name, mean, sd, effective, split_rhat(values, weights) if known else nan)
-
-
-def effective_draws(values: np.ndarray, weights: np.ndarray | None) -> float:
-    """Bulk ESS of (chain, draw) values, or the ESS of their weighted mean."""
-    if weights is None:
-        return ess(values)
-    shares, sd = influence(values, weights), weighted_sd(values, weights)
-    spread = float(shares.var())
-    return sd**2 / (spread / mean_ess(shares)) if sd > 0 and spread > 0 else float("nan")
-
-
-def split_rhat(values: np.ndarray, weights: np.ndarray | None) -> float:
-    """R-hat of (chain, draw) values, weighted or not."""
-    return rhat(values) if weights is None else weighted_rhat(values, weights)
-
-
 def _end_notes(run: "Run") -> list[str]:
     """How the run ended."""
     notes = [f"! {failure}" for failure in run.failures]
@@ -219,9 +190,11 @@ def _tuning_notes(run: "Run", chains_disagree: bool) -> list[str]:
     return [f"! {text}" for text in said if text]
 
 
-def _notes(run: "Run", parameters: list[Parameter], hottest: float | None) -> list[str]:
+def _notes(run: "Run", hottest: float | None) -> list[str]:
     notes = _end_notes(run)
-    if run.num_draws == 0:
+    if run.keep.forget:
+        notes.append("draws were not kept (Keep.forget), so there is nothing to judge them by")
+    elif run.num_draws == 0:
         notes.append(
             "! at least one chain has no draw at unit temperature: run longer, or look at"
             " run.trace['xi'] and run.all_draws"
@@ -236,24 +209,4 @@ def _notes(run: "Run", parameters: list[Parameter], hottest: float | None) -> li
             "! in at least one chain ξ made no round trip: its draws are those of SGNHT, no"
             " barriers were crossed by heating"
         )
-    worst = _worst_rhat(parameters)
-    if worst > MAX_RHAT:
-        notes.append(
-            f"! R-hat reaches {worst:.3f} in the parameters shown: chains disagree, run longer"
-        )
     return notes
-
-
-def _worst_rhat(parameters: list[Parameter]) -> float:
-    return max((p.rhat for p in parameters if np.isfinite(p.rhat)), default=1.0)
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -47,6 +47,12 @@ class Trimmed(Record):
         first = int(self._first[chain])
         return self._whole.kept(chain, first + begin, first + end)
 
+    def leaf(self, number: int, chain: int, rows: slice) -> np.ndarray:
+        first = int(self._first[chain])
+        return self._whole.leaf(
+            number, chain, slice(first + rows.start, first + rows.stop, rows.step)
+        )
+
     def stat(self, name: str, chain: int) -> np.ndarray:
         return self._whole.stat(name, chain)[self._first[chain] :]
 

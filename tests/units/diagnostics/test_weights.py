@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtri
 
 import tacthmc
-from tacthmc.diagnostics._arviz import mean_ess
+from tacthmc.diagnostics._mixing import mean_ess
 from tacthmc.diagnostics._weights import influence, log_weights, weighted_rhat
 from tests.budget import QUANTILE
 

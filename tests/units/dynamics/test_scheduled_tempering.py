@@ -17,8 +17,6 @@ from tacthmc.dynamics import (
     ScheduledTempering,
     well_tempered,
 )
-from tacthmc.report._shown import Shown
-from tacthmc.report._verdict import verdict
 from tacthmc.targets import GaussianMixture
 from tests import properties
 from tests.budget import assert_mean
@@ -217,7 +215,7 @@ def test_a_report_reads_sensibly(short, many):
     assert "(0.500 by its schedule)" in text
     assert "uniform" not in text
     assert "of xi" not in text
-    findings = {f.title: f for f in verdict(Shown("run", many))}
+    findings = {f.title: f for f in many.summary().findings}
     assert findings["The speed of the schedule is not checked"].level == "look"
     assert findings["The temperature goes up and down"].level == "good"
     assert findings["Every chain visited unit temperature"].level == "good"

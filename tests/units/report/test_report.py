@@ -13,7 +13,6 @@ import pytest
 import tacthmc
 from tacthmc.report._figures import all_plots
 from tacthmc.report._shown import Shown
-from tacthmc.report._verdict import headline, verdict
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -181,7 +180,7 @@ def finished(tmp_path_factory):
     def look(snapshot):
         if not early:
             shown = Shown("", tacthmc.load(path))
-            early.append((all_plots(shown), headline(verdict(shown)).title))
+            early.append((all_plots(shown), shown.summary.headline.title))
 
     key, sampler, start = jax.random.key(0), tacthmc.tact(0.05), jnp.zeros(20)
     tacthmc.sample(key, sampler, GAUSSIAN, start, 4_000, 2, store=path, callbacks=[look])

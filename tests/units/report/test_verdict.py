@@ -8,7 +8,6 @@ import pytest
 import tacthmc
 from tacthmc.dynamics import ContinuousTempering, Metadynamics, ModeJumps, Modes, PowerCoupling
 from tacthmc.report._shown import Shown
-from tacthmc.report._verdict import headline, verdict
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -24,8 +23,8 @@ def four_chains(sampler, num_steps, potential=GAUSSIAN, start=None):
 
 
 def levels(run):
-    shown = Shown("", run)
-    return {finding.title: finding.level for finding in verdict(shown)}, headline(verdict(shown))
+    summary = run.summary()
+    return {finding.title: finding.level for finding in summary.findings}, summary.headline
 
 
 def test_a_good_run_is_called_good(tempered):
@@ -51,8 +50,7 @@ def test_trapped_chains_are_called_bad():
 
 def test_noise_without_a_thermostat_is_called_bad():
     run = four_chains(tacthmc.sghmc(0.05), 20_000, tacthmc.noisy(GAUSSIAN, force=4.0))
-    shown = Shown("", run)
-    finding = next(f for f in verdict(shown) if "theory" in f.title)
+    finding = next(f for f in run.summary().findings if "theory" in f.title)
     assert finding.level == "bad"
     assert "thermostat" in finding.suggestion
 
@@ -77,7 +75,7 @@ def test_thermostats_of_xi_are_never_a_reason_to_discard_draws():
 def test_metadynamics_that_heats_xi_comes_with_advice():
     sampler = tacthmc.tact(0.01, tempering=ContinuousTempering(bias=Metadynamics(height=0.02)))
     run = four_chains(sampler, 100_000, THREE, jnp.array([0.0]))
-    advice = [f.suggestion for f in verdict(Shown("", run))]
+    advice = [f.suggestion for f in run.summary().findings]
     assert any("ContinuousTempering(refresh=Refresh(everywhere=True))" in text for text in advice)
 
 

@@ -16,7 +16,6 @@ from tacthmc.run import _monitor as monitor
 from tacthmc.run._goal import MIN_DRAWS
 from tacthmc.run._held_draws import HeldDraws, Table
 from tacthmc.run._quantities import Quantity, known_modes, measured, quantities
-from tacthmc.run._summary import parameters as parameters_of
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -207,7 +206,7 @@ def test_weighted_draws():
     weighted = tacthmc.sample(
         KEY, tacthmc.tact(0.1), TARGET, jnp.zeros(2), 10**6, 4, keep=keep, until=until
     )
-    until, parameters = weighted.until, parameters_of(weighted, scalar_names(jnp.zeros(2), 2))
+    until, parameters = weighted.until, weighted.summary().parameters
     assert until.reached
     assert weighted.keep.after == weighted.num_steps // 10
     # Weights of the rectangle of draws, and of all draws, differ slightly.
@@ -356,7 +355,7 @@ def test_held_draws_are_thinned_by_their_number(sizes):
     assert np.array_equal(table.thinned(2).stats["energy"], values[:, 104::16])
 
 
-def test_bad_arguments(monkeypatch):
+def test_bad_arguments():
     with pytest.raises(TypeError, match=r"until must be made by tacthmc\.effective.*; got 400"):
         condition.check_until(400, KEEP, jnp.zeros((4, DIMENSION)))
     with pytest.raises(ValueError, match=r"'theta\[7\]'.*the nearest is 'theta"):
@@ -373,9 +372,6 @@ def test_bad_arguments(monkeypatch):
     wrong = tacthmc.effective(400, parameters=["theta[7]"])
     with pytest.raises(ValueError, match=r"theta\[7\]"):
         tacthmc.sample(KEY, tacthmc.tact(), TARGET, jnp.zeros(2), 10**4, 4, until=wrong)
-    monkeypatch.setattr(condition, "has_arviz", lambda: False)
-    with pytest.raises(ImportError, match=r"tacthmc\[report\]"):
-        tacthmc.effective(400)
 
 
 def test_the_display_shows_effective_draws(capsys, monkeypatch):

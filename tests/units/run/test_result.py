@@ -65,7 +65,8 @@ def test_samplers_without_tempering_have_no_xi():
     assert not run.has_tempering
     text = str(run.summary())
     assert "plateau" not in text
-    assert "and 4 more parameters" in text
+    assert "16 of 20 parameters" in text
+    assert "4 more are left out" in text
     with pytest.raises(ValueError, match="no tempering variable"):
         run.free_energy()
 

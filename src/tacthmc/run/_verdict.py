@@ -1,26 +1,35 @@
 """The verdict on a run in plain words, with suggestions."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from tacthmc.diagnostics._laws import Law
+from tacthmc.diagnostics._limits import MIN_ESS_PER_CHAIN
 from tacthmc.dynamics._bias import AdaptiveBiasingForce, FrozenBias, Metadynamics
 from tacthmc.dynamics._langevin import Langevin
-from tacthmc.report._shown import Shown
-from tacthmc.run._summary import MIN_USEFUL_TEMPERATURE
+from tacthmc.run._agreement_notes import MAX_NAMED
+from tacthmc.run._parameters import Judged
 from tacthmc.samplers._optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from tacthmc.run._result import Run
+    from tacthmc.run._summary import Summary
 
 Level = Literal["good", "look", "bad"]
 
-GOOD_RHAT, FAIR_RHAT = 1.01, 1.05
-MIN_ESS_PER_CHAIN = 100
+FAIR_RHAT = 1.05
+"""The R-hat from which chains that disagree by more than chance are never usable."""
+MIN_USEFUL_TEMPERATURE = 1.1
+"""The hottest temperature below which heating does not help to cross barriers."""
 MIN_GOOD_TRIPS = 10
 GOOD_FLATNESS, FAIR_FLATNESS = 0.1, 0.25
 """The largest total variation from uniform."""
 GOOD_THERMOSTAT, FAIR_THERMOSTAT = 0.05, 0.15
 """The largest relative distance from Theorem 1. The splitting is closer at reasonable steps."""
+SIGMAS = 3.0
+"""The number of standard errors, of the mean and of theory, that do not count as a distance."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +40,43 @@ class Finding:
     title: str
     text: str
     suggestion: str = ""
+    noted: bool = False
+    """Whether the summary has a note of its own that says the same."""
+
+    @property
+    def note(self) -> str:
+        """The finding as a note of a summary."""
+        advice = f" {self.suggestion}" if self.suggestion else ""
+        return f"! {self.title}: {self.text}{advice}"
 
 
-def verdict(shown: Shown) -> list[Finding]:
+class Seen(NamedTuple):
+    """What is judged: a run, and its summary so far."""
+
+    run: "Run"
+    summary: "Summary"
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the trace, which is 0 at the start of a run."""
+        return self.run.trace["step"].shape[1]
+
+    @property
+    def known(self) -> bool:
+        """Whether the sampler is known, and with it the well of ξ."""
+        return self.run.program_is_known
+
+
+def verdict(run: "Run", summary: "Summary") -> list[Finding]:
     """The answers to all questions that apply to the run, the worst first."""
-    findings = _whole(shown) + _kind(shown)
-    if not shown.rows:
-        return [Finding("look", "The run has only just begun", "There is nothing to judge yet.")]
-    if shown.run.has_tempering:
-        findings += _plateau(shown) + _trips(shown) + _flat(shown)
-    findings += _thermostats(shown) + _agreement(shown) + _modes(shown) + _warnings(shown)
+    seen = Seen(run, summary)
+    findings = _whole(seen) + _kind(seen)
+    if not seen.rows:
+        begun = Finding("look", "The run has only just begun", "There is nothing to judge yet.")
+        return [*findings, begun, *_warnings(seen)]
+    if seen.run.has_tempering:
+        findings += _plateau(seen) + _trips(seen) + _flat(seen)
+    findings += _thermostats(seen) + _agreement(seen) + _modes(seen) + _warnings(seen)
     order = {"bad": 0, "look": 1, "good": 2}
     return sorted(findings, key=lambda finding: order[finding.level])
 
@@ -58,11 +94,11 @@ def headline(findings: list[Finding]) -> Finding:
     return Finding("good", "Nothing speaks against these draws", "Every check below passed.")
 
 
-def _whole(shown: Shown) -> list[Finding]:
-    run, found = shown.run, []
+def _whole(seen: Seen) -> list[Finding]:
+    run, found = seen.run, []
     for failure in run.failures:
         found.append(
-            Finding("bad", f"Chain {failure.chain} stopped being finite", str(failure), "")
+            Finding("bad", f"Chain {failure.chain} stopped being finite", str(failure), noted=True)
         )
     if run.interrupted:
         where = "" if run.path is None else " with tacthmc resume, unless it is still running"
@@ -72,16 +108,23 @@ def _whole(shown: Shown) -> list[Finding]:
                 "The run has not finished",
                 f"It has {run.num_steps:,} steps per chain so far.",
                 f"Continue{where}.",
+                noted=True,
             )
         )
+    if run.until is not None and not run.until.reached and not run.interrupted:
+        text = str(run.until).removeprefix("! ")
+        found.append(Finding("look", "The run ended before its goal", text, "Resume it.", True))
+    if not run.num_draws and not run.has_tempering and not run.keep.forget:
+        text = "A chain failed before its first draw, or the run ended within its warm-up."
+        found.append(Finding("bad", "A chain has no draw", text, "Run longer.", noted=True))
     return found
 
 
-def _kind(shown: Shown) -> list[Finding]:
+def _kind(seen: Seen) -> list[Finding]:
     """Limits of all diagnostics below, by the kind of sampler."""
-    if not shown.known:
+    if not seen.known:
         return []
-    if isinstance(shown.run.sampler, Optimizer):
+    if isinstance(seen.run.sampler, Optimizer):
         return [
             Finding(
                 "bad",
@@ -90,7 +133,7 @@ def _kind(shown: Shown) -> list[Finding]:
                 "Use them as a point estimate, or sample with tact or sgnht.",
             )
         ]
-    if shown.summary.scheduled:
+    if seen.summary.scheduled:
         return [
             Finding(
                 "look",
@@ -99,7 +142,7 @@ def _kind(shown: Shown) -> list[Finding]:
                 "Compare with a run of twice the period.",
             )
         ]
-    if not isinstance(shown.run.sampler, Langevin):
+    if not isinstance(seen.run.sampler, Langevin):
         return [
             Finding(
                 "look",
@@ -111,10 +154,10 @@ def _kind(shown: Shown) -> list[Finding]:
     return []
 
 
-def _plateau(shown: Shown) -> list[Finding]:
-    run = shown.run
-    counts, shares = run.counts, shown.summary.plateau_share
-    expected = shown.summary.expected_plateau_share
+def _plateau(seen: Seen) -> list[Finding]:
+    run = seen.run
+    counts, shares = run.counts, seen.summary.plateau_share
+    expected = seen.summary.expected_plateau_share
     empty = int(np.sum(counts == 0))
     if empty:
         advice = (
@@ -129,12 +172,13 @@ def _plateau(shown: Shown) -> list[Finding]:
                 "A chain has no draw at unit temperature",
                 f"{empty} of {len(counts)} chains were never on the plateau when a draw was due.",
                 advice,
+                noted=True,
             )
         ]
-    why = "by the schedule" if shown.summary.scheduled else "if ξ were uniform"
+    why = "by the schedule" if seen.summary.scheduled else "if ξ were uniform"
     text = f"Every chain visited it. Shares of time are {_range(shares, '.1%')}"
     text += f", {expected:.1%} {why}." if expected is not None else "."
-    uneven = isinstance(_bias(shown), Metadynamics) and _bias(shown).boost is not None
+    uneven = isinstance(_bias(seen), Metadynamics) and _bias(seen).boost is not None
     if expected is not None and min(shares) < expected / 3 and not uneven:
         return [
             Finding(
@@ -147,9 +191,9 @@ def _plateau(shown: Shown) -> list[Finding]:
     return [Finding("good", "Every chain visited unit temperature", text)]
 
 
-def _trips(shown: Shown) -> list[Finding]:
-    trips = shown.summary.round_trips
-    hottest = shown.summary.hottest
+def _trips(seen: Seen) -> list[Finding]:
+    trips = seen.summary.round_trips
+    hottest = seen.summary.hottest
     if hottest is not None and hottest < MIN_USEFUL_TEMPERATURE:
         return [
             Finding(
@@ -169,9 +213,10 @@ def _trips(shown: Shown) -> list[Finding]:
                 "A chain never made a round trip in temperature",
                 text + " Without one, heating has crossed no barriers.",
                 "Run for more than a period of the schedule."
-                if shown.summary.scheduled
+                if seen.summary.scheduled
                 else "Run longer, take a larger step_size of the tempering, or a coupling with a"
                 " lower hottest temperature. In high dimension ξ moves slowly: see the docs.",
+                noted=seen.run.num_draws > 0,
             )
         ]
     if min(trips) < MIN_GOOD_TRIPS:
@@ -186,15 +231,15 @@ def _trips(shown: Shown) -> list[Finding]:
     return [Finding("good", "The temperature goes up and down", text)]
 
 
-def _flat(shown: Shown) -> list[Finding]:
-    distances = shown.summary.flatness
+def _flat(seen: Seen) -> list[Finding]:
+    distances = seen.summary.flatness
     if not distances:
         return []
     text = (
         "The total variation between the histogram of ξ and the uniform law is"
         f" {_range(distances, '.3f')} per chain."
     )
-    bias = _bias(shown)
+    bias = _bias(seen)
     if isinstance(bias, Metadynamics) and bias.boost is not None:
         text += " Well-tempered metadynamics is not uniform in ξ by design."
         return [Finding("good", "The histogram of ξ need not be flat", text)]
@@ -203,7 +248,7 @@ def _flat(shown: Shown) -> list[Finding]:
         return [Finding("good", "The histogram of ξ is flat", text)]
     level: Level = "look" if worst <= FAIR_FLATNESS else "bad"
     # A wrong bias only costs time, so it is never worse than a look if every chain makes trips.
-    if level == "bad" and min(shown.summary.round_trips) >= MIN_GOOD_TRIPS:
+    if level == "bad" and min(seen.summary.round_trips) >= MIN_GOOD_TRIPS:
         level = "look"
     return [
         Finding(
@@ -217,15 +262,15 @@ def _flat(shown: Shown) -> list[Finding]:
     ]
 
 
-def _thermostats(shown: Shown) -> list[Finding]:
+def _thermostats(seen: Seen) -> list[Finding]:
     """Thermostats and momenta: errors of θ affect the draws, and errors of ξ only cost time."""
-    of_xi = [law for law in shown.summary.thermostats if law.name.endswith("xi")]
-    of_theta = [law for law in shown.summary.thermostats if law not in of_xi]
+    of_xi = [law for law in seen.summary.thermostats if law.name.endswith("xi")]
+    of_theta = [law for law in seen.summary.thermostats if law not in of_xi]
     found = []
     if of_theta:
-        found.append(_theta_laws(shown, _against_theory(shown, of_theta)))
+        found.append(_theta_laws(seen, _against_theory(of_theta)))
     if of_xi:
-        found.append(_xi_laws(shown, _against_theory(shown, of_xi)))
+        found.append(_xi_laws(seen, _against_theory(of_xi)))
     return found
 
 
@@ -236,7 +281,7 @@ class _Distance:
     relative: dict[str, float]
     """The relative distances, by the name of the law."""
     worst: float
-    """The largest absolute distance, less three standard errors."""
+    """The largest absolute distance, less a few standard errors."""
 
     @property
     def text(self) -> str:
@@ -252,14 +297,20 @@ class _Distance:
         )
 
 
-def _against_theory(shown: Shown, laws: list[Law]) -> _Distance:
+def _against_theory(laws: list[Law]) -> _Distance:
     known = [law for law in laws if law.expected_mean]
     relative = {law.name: law.mean / law.expected_mean - 1 for law in known}
-    clear = [abs(relative[law.name]) - 3 * _noise(shown, law) for law in known]
+    clear = [abs(relative[law.name]) - SIGMAS * _relative_error(law) for law in known]
     return _Distance(relative, max(clear, default=0.0))
 
 
-def _theta_laws(shown: Shown, distance: _Distance) -> Finding:
+def _relative_error(law: Law) -> float:
+    """The standard error of a mean relative to theory, with that of theory itself."""
+    error = float(np.hypot(np.nan_to_num(law.error), np.nan_to_num(law.expected_error)))
+    return error / abs(law.expected_mean)
+
+
+def _theta_laws(seen: Seen, distance: _Distance) -> Finding:
     what = "Thermostats and momenta"
     if distance.worst <= GOOD_THERMOSTAT:
         return Finding("good", f"{what} match theory", distance.text)
@@ -268,7 +319,7 @@ def _theta_laws(shown: Shown, distance: _Distance) -> Finding:
             "Without a thermostat the noise of the gradient heats the chain: use tact or sgnht, or"
             " pass noise_estimate."
         )
-    elif shown.summary.scheduled:
+    elif seen.summary.scheduled:
         suggestion = (
             "θ may lag behind ξ: take a longer period of the schedule, or a smaller step_size."
         )
@@ -278,7 +329,7 @@ def _theta_laws(shown: Shown, distance: _Distance) -> Finding:
     return Finding(level, f"{what} are away from theory", distance.text, suggestion)
 
 
-def _xi_laws(shown: Shown, distance: _Distance) -> Finding:
+def _xi_laws(seen: Seen, distance: _Distance) -> Finding:
     what = "The thermostat and momentum of ξ"
     if distance.worst <= GOOD_THERMOSTAT:
         return Finding("good", f"{what} match theory", distance.text)
@@ -287,7 +338,7 @@ def _xi_laws(shown: Shown, distance: _Distance) -> Finding:
         " still follow the posterior."
     )
     suggestion = "Take a smaller step_size of the tempering, or run longer."
-    if distance.is_hot and isinstance(_bias(shown), Metadynamics):
+    if distance.is_hot and isinstance(_bias(seen), Metadynamics):
         suggestion = (
             "Metadynamics heats ξ, because nothing damps ξ on the plateau: draw its momentum afresh"
             " with ContinuousTempering(refresh=Refresh(everywhere=True))."
@@ -295,30 +346,21 @@ def _xi_laws(shown: Shown, distance: _Distance) -> Finding:
     return Finding("look", f"{what} are away from theory", text, suggestion)
 
 
-def _noise(shown: Shown, law: Law) -> float:
-    """The relative standard error of the mean of a law, from the differences between chains."""
-    column = {
-        "z_theta": "thermostat",
-        "z_xi": "xi_thermostat",
-        "kinetic temperature of theta": "kinetic_temperature",
-        "kinetic temperature of xi": "xi_kinetic_temperature",
-    }[law.name]
-    means = shown.usable(column).mean(axis=1)
-    if len(means) < 2:
-        return 0.0
-    return float(means.std(ddof=1) / np.sqrt(len(means)) / abs(law.expected_mean))
-
-
-def _bias(shown: Shown) -> Any:
+def _bias(seen: Seen) -> Any:
     """The bias of the sampler, or the one inside a frozen bias."""
-    tempering = getattr(shown.run.sampler, "tempering", None) if shown.known else None
+    tempering = getattr(seen.run.sampler, "tempering", None) if seen.known else None
     bias = getattr(tempering, "bias", None)
     return bias.inner if isinstance(bias, FrozenBias) else bias
 
 
-def _agreement(shown: Shown) -> list[Finding]:
-    rows = [p for p in shown.parameters if not np.isnan(p.rhat)]
-    if not rows:
+def _agreement(seen: Seen) -> list[Finding]:
+    found = seen.summary.judged
+    if found is None:
+        return []
+    wrong = [*_broken(found), *_disagreeing(seen, found)]
+    if wrong:
+        return wrong
+    if not np.isfinite(found.rhat).any():
         return [
             Finding(
                 "look",
@@ -327,70 +369,99 @@ def _agreement(shown: Shown) -> list[Finding]:
                 "Run at least four chains.",
             )
         ]
-    worst, least = max(p.rhat for p in rows), min(p.ess for p in rows)
-    target = MIN_ESS_PER_CHAIN * shown.run.num_chains
-    text = (
-        f"Over the parameters in the table, {_source(shown)}: R-hat at most {worst:.3f}, effective"
-        f" draws at least {least:,.0f}."
+    least, target = float(np.nanmin(found.within)), MIN_ESS_PER_CHAIN * seen.run.num_chains
+    if least < found.fewest:
+        advice = f"Run longer: aim at {target:,} effective draws."
+        return [Finding("look", "Few effective draws", _extremes(seen, found), advice)]
+    return [Finding("good", "Chains agree", _extremes(seen, found))]
+
+
+def _broken(found: Judged) -> list[Finding]:
+    """Scalars that no statistic can judge, or that stand still."""
+    kinds = (
+        (found.lost, "Draws are not finite", "Nothing is known of", "Take a smaller step_size."),
+        (found.constant, "A parameter never moved", "All draws are the same of", ""),
+        (found.still >= 0, "A chain stood still", "For half of its draws or more it had one", ""),
     )
+    made = []
+    for which, title, text, advice in kinds:
+        names = [found.names[place] for place in np.flatnonzero(which)]
+        if names:
+            dots = ", …" if len(names) > MAX_NAMED else ""
+            told = f"{text} {', '.join(names[:MAX_NAMED])}{dots}."
+            made.append(Finding("bad", title, told, advice, noted=True))
+    return made
+
+
+def _disagreeing(seen: Seen, found: Judged) -> list[Finding]:
+    if not np.any(found.excess > 1):
+        return []
+    text, worst = _extremes(seen, found), float(np.nanmax(found.rhat[found.excess > 1]))
     if worst > FAIR_RHAT:
-        advice = "Run longer." if shown.run.has_tempering else "Run longer, or temper: use tact."
-        return [Finding("bad", "Chains disagree", text, advice)]
-    if worst > GOOD_RHAT or least < target:
-        return [
-            Finding(
-                "look",
-                "Few effective draws" if worst <= GOOD_RHAT else "Chains nearly agree",
-                text,
-                f"Run longer: aim at R-hat below {GOOD_RHAT} and {target:,} effective draws.",
-            )
-        ]
-    return [Finding("good", "Chains agree", text)]
+        advice = "Run longer." if seen.run.has_tempering else "Run longer, or temper: use tact."
+        return [Finding("bad", "Chains disagree", text, advice, noted=True)]
+    return [Finding("look", "Chains nearly agree", text, "Run longer.", noted=True)]
 
 
-def _modes(shown: Shown) -> list[Finding]:
-    modes, labels = shown.modes, shown.mode_of
-    if modes is None or labels is None:
+def _extremes(seen: Seen, found: Judged) -> str:
+    """The largest R-hat and the fewest effective draws, and what they are of."""
+    scalars = found.scalars
+    worst = int(np.nanargmax(found.excess)) if np.isfinite(found.excess).any() else 0
+    ess = np.concatenate([scalars.statistics.ess, scalars.of_functions.ess])
+    of = f"all {scalars.total:,} parameters" if scalars.all_ranked else "parameters"
+    of = "one parameter" if scalars.total == 1 else of
+    text = (
+        f"R-hat over {of} and the energy, {_source(seen)}: {found.rhat[worst]:.3f} in"
+        f" {found.names[worst]}, where chance allows {found.limits[worst]:.3f}. Effective draws:"
+        f" at least {np.nanmin(ess):,.0f}."
+    )
+    looked = [] if scalars.all_ranked else seen.summary.looked[1:]
+    return " ".join([text, *(f"{line[:1].upper()}{line[1:]}." for line in looked)])
+
+
+def _modes(seen: Seen) -> list[Finding]:
+    found = seen.summary.modes
+    if found is None:
         few = "There are too few different draws to separate modes."
         return [Finding("look", "Modes cannot be found", few, "Run longer.")]
-    count = len(modes.shares)
-    where = "the parameters shown" if len(shown.names) > 1 else shown.names[0]
+    count = len(found.shares)
+    where = ", ".join(found.names)
     if count == 1:
         text = f"No valley divides the draws of {where}. Modes that no chain visited do not show."
         return [Finding("good", "One mode found", text)]
-    seen = [len(np.unique(chain)) for chain in labels]
-    jumps = [int(np.sum(chain[1:] != chain[:-1])) for chain in labels]
+    chains = [len(np.unique(chain)) for chain in found.labels]
+    jumps = [int(np.sum(chain[1:] != chain[:-1])) for chain in found.labels]
     text = (
         f"{count} modes in {where}, with shares"
-        f" {', '.join(f'{share:.1%}' for share in modes.shares[:8])}"
-        f"{', …' if count > 8 else ''}. A chain saw {_range(seen, 'd')} of them and changed mode"
+        f" {', '.join(f'{share:.1%}' for share in found.shares[:8])}"
+        f"{', …' if count > 8 else ''}. A chain saw {_range(chains, 'd')} of them and changed mode"
         f" {_range(jumps, ',')} times between kept draws."
     )
-    if min(seen) < count:
+    if min(chains) < count:
         return [
             Finding(
                 "bad" if min(jumps) == 0 else "look",
                 "Not every chain saw every mode",
                 text + " Shares on which chains disagree are not those of the posterior.",
-                "Run longer." if shown.run.has_tempering else "Use tact: heating crosses barriers.",
+                "Run longer." if seen.run.has_tempering else "Use tact: heating crosses barriers.",
             )
         ]
     return [Finding("good", "Every chain saw every mode", text)]
 
 
-def _warnings(shown: Shown) -> list[Finding]:
+def _warnings(seen: Seen) -> list[Finding]:
     """What the summary warns of, beside what other findings judge."""
     return [
-        Finding("bad", "The summary warns", text[:1].upper() + text[1:] + ".")
-        for text in shown.summary.warnings
+        Finding("bad", "The summary warns", text[:1].upper() + text[1:] + ".", noted=True)
+        for text in seen.summary.warnings
     ]
 
 
-def _source(shown: Shown) -> str:
-    if shown.run.keep.all_temperatures:
+def _source(seen: Seen) -> str:
+    if seen.run.keep.all_temperatures:
         return "from draws of all temperatures with their weights"
     return (
-        "from draws at unit temperature only" if shown.run.has_tempering else "from all kept draws"
+        "from draws at unit temperature only" if seen.run.has_tempering else "from all kept draws"
     )
 
 
