@@ -201,8 +201,8 @@ def _autocovariances(x: Scalars) -> Float[np.ndarray, "k draws"]:
     """The mean over chains of their autocovariances at all lags."""
     draws = x.shape[2]
     size = scipy.fft.next_fast_len(2 * draws, real=True)
-    transformed = scipy.fft.rfft(x - x.mean(axis=2, keepdims=True), size, axis=2)
-    power = (transformed.real**2 + transformed.imag**2).mean(axis=1)
+    transformed = np.asarray(scipy.fft.rfft(x - x.mean(axis=2, keepdims=True), size, axis=2))
+    power = np.square(np.abs(transformed)).mean(axis=1)
     return np.asarray(scipy.fft.irfft(power, size, axis=1))[:, :draws] / draws
 
 
@@ -260,6 +260,5 @@ def _with_nan(found: Mixing, where: np.ndarray) -> Mixing:
     def cleared(part: EachScalar) -> EachScalar:
         return np.where(where, np.nan, part)
 
-    bulk, tail, mean, location, scale = found
-    of = [Agreement(*map(cleared, each)) for each in (location, scale)]
-    return Mixing(*map(cleared, (bulk, tail, mean)), *of)
+    ends = (Agreement(cleared(p.rhat), cleared(p.within)) for p in (found.location, found.scale))
+    return Mixing(cleared(found.bulk), cleared(found.tail), cleared(found.mean), *ends)

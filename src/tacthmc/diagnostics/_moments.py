@@ -12,6 +12,8 @@ from jaxtyping import Bool, Float, Int
 
 Each = Float[np.ndarray, " k"]
 
+PANEL = 1 << 13
+"""The number of scalars that are taken at a time, so that a block of draws stays in the cache."""
 MIN_STILL_DRAWS = 16
 """The number of equal draws in a row with which a half-chain counts as standing still."""
 
@@ -52,18 +54,31 @@ class Moments:
         self._low = np.full(self._powers.shape[1], np.inf)
         self._high = -self._low
 
+    def bounds(self, values: Float[np.ndarray, "rows k"]) -> None:
+        """Take in the smallest and the largest of draws of the present half-chain."""
+        self._low = np.minimum(self._low, values.min(axis=0))
+        self._high = np.maximum(self._high, values.max(axis=0))
+        self._rows += len(values)
+
     def add(
         self, values: Float[np.ndarray, "rows k"], weights: Float[np.ndarray, " rows"]
     ) -> Float[np.ndarray, "rows k"]:
         """Add draws of the present half-chain; returns them relative to center and scale."""
-        self._low = np.minimum(self._low, values.min(axis=0))
-        self._high = np.maximum(self._high, values.max(axis=0))
-        away = (values - self._center) / self._scale
-        square = away * away
-        for power, values_to in enumerate((away, square, square * away, square * square)):
-            self._half[power] += weights @ values_to
+        # In the precision of the draws, because the range of single precision is enough here.
+        kind, away = values.dtype, np.empty_like(values)
+        center, scale = self._center.astype(kind), (1 / self._scale).astype(kind)
+        mass = weights.astype(kind)
+        with np.errstate(invalid="ignore", over="ignore"):
+            for begin in range(0, values.shape[1], PANEL):
+                part = slice(begin, begin + PANEL)
+                panel = (values[:, part] - center[part]) * scale[part]
+                away[:, part] = panel
+                power = panel.copy()
+                for order, sums in enumerate(self._half):
+                    if order:
+                        power *= panel
+                    sums[part] += np.einsum("i,ij->j", mass, power)
         self._half_mass += float(weights.sum())
-        self._rows += len(values)
         return away
 
     def end_half(self, chain: int) -> None:
@@ -71,9 +86,11 @@ class Moments:
         mass = self._half_mass
         if mass > 0:
             means = self._half / mass
-            for which, (first, second) in enumerate(((0, 1), (1, 3))):
-                mean = means[first]
-                self._over[which] += [mean, mean**2, means[second] - mean**2]
+            # Of a lost scalar these are not finite, and nothing is concluded from them.
+            with np.errstate(invalid="ignore", over="ignore"):
+                for which, (first, second) in enumerate(((0, 1), (1, 3))):
+                    mean = means[first]
+                    self._over[which] += [mean, mean**2, means[second] - mean**2]
             self._halves += 1
         self._powers += self._half
         self._mass += mass

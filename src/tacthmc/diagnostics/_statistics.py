@@ -6,6 +6,7 @@ contributions, correlations included, and the effective sample size is sd²/erro
 treated in the same way, with the indicator of being below it in place of x.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -51,10 +52,14 @@ class Statistics(NamedTuple):
         """The larger R-hat of location and scale."""
         return np.maximum(self.location.rhat, self.scale.rhat)
 
+    @property
+    def columns(self) -> tuple[EachScalar, ...]:
+        """What a table shows beside the name and R-hat."""
+        return self[:-2]
+
     def taken(self, places: np.ndarray) -> "Statistics":
         """Those of some of the scalars."""
-        location, scale = (Agreement(*(x[places] for x in part)) for part in self[-2:])
-        return Statistics(*(x[places] for x in self[:-2]), location, scale)
+        return mapped(self, lambda column: column[places])
 
 
 def statistics(
@@ -65,8 +70,8 @@ def statistics(
 
     >>> import numpy as np
     >>> found = statistics(np.random.default_rng(0).normal(size=(4, 1000, 3)))
-    >>> found.mean.shape, bool(np.all(abs(found.mean) < 4 * found.mcse)), found.q95.round(0).tolist()
-    ((3,), True, [2.0, 2.0, 2.0])
+    >>> found.mean.shape, bool(np.all(abs(found.mean) < 4 * found.mcse)), found.q95.round(1)[0]
+    ((3,), True, 1.6)
     """
     count = values.shape[2]
     width = max(1, MAX_BLOCK // max(values.shape[0] * values.shape[1], 1))
@@ -76,12 +81,25 @@ def statistics(
 
 def joined(parts: list[Statistics]) -> Statistics:
     """The statistics of several groups of scalars, one after the other."""
+    return made(
+        [np.concatenate(each) for each in zip(*(part.columns for part in parts), strict=True)],
+        *(
+            Agreement(*(np.concatenate(each) for each in zip(*group, strict=True)))
+            for group in ([p.location for p in parts], [p.scale for p in parts])
+        ),
+    )
 
-    def ends(pieces: list[Agreement]) -> Agreement:
-        return Agreement(*map(np.concatenate, zip(*pieces, strict=True)))
 
-    simple = map(np.concatenate, zip(*(part[:-2] for part in parts), strict=True))
-    return Statistics(*simple, ends([p.location for p in parts]), ends([p.scale for p in parts]))
+def made(columns: list[EachScalar], location: Agreement, scale: Agreement) -> Statistics:
+    """The statistics from the columns of a table, in their order."""
+    mean, sd, q5, median, q95, mcse, ess, ess_tail = columns
+    return Statistics(mean, sd, q5, median, q95, mcse, ess, ess_tail, location, scale)
+
+
+def mapped(found: Statistics, change: Callable[[EachScalar], EachScalar]) -> Statistics:
+    """The statistics with every column changed in the same way."""
+    ends = (Agreement(change(p.rhat), change(p.within)) for p in (found.location, found.scale))
+    return made([change(column) for column in found.columns], *ends)
 
 
 def _of_block(values: np.ndarray, weights: np.ndarray | None) -> Statistics:
@@ -93,33 +111,22 @@ def _of_block(values: np.ndarray, weights: np.ndarray | None) -> Statistics:
         return found
     places = np.where(finite, np.cumsum(finite) - 1, -1)
 
-    def spread(part: EachScalar) -> EachScalar:
-        return np.append(part, np.nan)[places]
-
-    location, scale = (Agreement(*map(spread, part)) for part in found[-2:])
-    return Statistics(*map(spread, found[:-2]), location, scale)
+    return mapped(found, lambda column: np.append(column, np.nan)[places])
 
 
 def _of_finite(values: np.ndarray, weights: np.ndarray | None) -> Statistics:
     if not values.shape[2]:
         nothing = np.zeros(0)
         none = Agreement(nothing, nothing)
-        return Statistics(*[nothing] * (len(Statistics._fields) - 2), none, none)
+        return made([nothing] * (len(Statistics._fields) - 2), none, none)
     if weights is not None:
         return _weighted(scalar_major(values), weights)
     values = np.asarray(values, float)
     sd = values.std(axis=(0, 1), ddof=min(1, values[:, :, 0].size - 1))
     found = mixing(values)
-    return Statistics(
-        values.mean(axis=(0, 1)),
-        sd,
-        *np.quantile(values, QUANTILES, axis=(0, 1)),
-        sd / np.sqrt(found.mean),
-        found.bulk,
-        found.tail,
-        found.location,
-        found.scale,
-    )
+    mean, quantiles = values.mean(axis=(0, 1)), np.quantile(values, QUANTILES, axis=(0, 1))
+    columns = [mean, sd, *quantiles, sd / np.sqrt(found.mean), found.bulk, found.tail]
+    return made(columns, found.location, found.scale)
 
 
 def _weighted(x: Scalars, weights: Float[np.ndarray, "chains draws"]) -> Statistics:
@@ -137,7 +144,8 @@ def _weighted(x: Scalars, weights: Float[np.ndarray, "chains draws"]) -> Statist
     location = Agreement(_weighted_rhats(x, weights), _ratio(sd**2, within))
     scale = Agreement(_weighted_rhats(folded, weights), _ratio(spread[1] ** 2, inner))
     ess, error = _ratio(sd**2, variance), np.sqrt(variance)
-    return Statistics(mean, sd, *quantiles, error, ess, np.minimum(*tails), location, scale)
+    columns = [mean, sd, *quantiles, error, ess, np.minimum(*tails)]
+    return made(columns, location, scale)
 
 
 def _ratio(of: EachScalar, by: EachScalar) -> EachScalar:

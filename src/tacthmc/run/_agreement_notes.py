@@ -1,4 +1,4 @@
-"""What a summary says about its scalars: lost, never moved, standing still, chains that disagree."""
+"""What a summary says about scalars: lost, never moved, standing still, different in chains."""
 
 import numpy as np
 
@@ -63,12 +63,17 @@ def looked_at(found: Judged) -> list[str]:
         )
     if not scalars.all_ranked:
         lines.append(
-            f"R-hat and ESS by ranks of {len(scalars.numbers):,} of them (the worst by the moments"
-            " of all, and evenly spaced ones), of the energy and of"
-            f" {len([n for n in scalars.functions if n != 'energy'])} random projections"
+            f"R-hat and ESS by ranks of {len(scalars.numbers):,} parameters: the worst by the"
+            " moments of all, and evenly spaced ones"
         )
-    if scalars.stride > 1:
-        lines.append(f"from one draw in {scalars.stride}")
+        functions = "the energy and " if "energy" in scalars.functions else ""
+        lines.append(f"and of functions of all parameters: {functions}random projections")
+    if scalars.stride_of_functions > 1:
+        ranks = f"one in {scalars.stride}" if scalars.stride > 1 else "all"
+        lines.append(
+            f"moments and functions are of one draw in {scalars.stride_of_functions}, ranks of"
+            f" {ranks}"
+        )
     return lines
 
 

@@ -82,14 +82,13 @@ def judged(run: "Run") -> Judged | None:
         return None
     scalars = all_scalars(run)
     both = [scalars.statistics, scalars.of_functions]
-    draws = -(-run.num_draws // scalars.stride)
     # The law of the largest holds for all scalars, though only some of them are ranked.
     count = scalars.total + len(scalars.functions)
     parts = []
     for rhats in ([s.location for s in both], [s.scale for s in both]):
         rhat = np.concatenate([part.rhat for part in rhats])
         within = np.concatenate([part.within for part in rhats])
-        parts.append((rhat, within, rhat_limits(within, run.num_chains, draws, count)))
+        parts.append((rhat, within, rhat_limits(within, run.num_chains, run.num_draws, count)))
     (rhat, within, limit), (other, also, second) = parts
     excess = np.fmax(rhat / limit, other / second)
     extra = len(scalars.functions)
@@ -123,7 +122,7 @@ def function_rows(found: Judged) -> list[Parameter]:
 
 def rows(names: list[str], found: Statistics) -> list[Parameter]:
     """A row for each scalar."""
-    columns = (*found[:-2], found.rhat)
+    columns = (*found.columns, found.rhat)
     values = zip(*(column.tolist() for column in columns), strict=True)
     return [Parameter(name, *each) for name, each in zip(names, values, strict=True)]
 

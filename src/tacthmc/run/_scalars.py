@@ -17,12 +17,12 @@ from tacthmc import _checks as checks
 from tacthmc._positions import dimension, leaf_names
 from tacthmc.diagnostics._moments import Screened
 from tacthmc.diagnostics._statistics import Statistics, joined, statistics
-from tacthmc.run._scan import PROJECTIONS, gathered, rows_of, scanned
+from tacthmc.run._scan import PROJECTIONS, gathered, length, rows_of, scanned
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
 
-MAX_RANKED = 8_000_000
+MAX_RANKED = 5_000_000
 """The number of values that are ranked, about a second of work."""
 MIN_RANKED_SCALARS = 48
 """The smallest number of scalars that are ranked, if the position has as many."""
@@ -48,7 +48,9 @@ class Scalars(NamedTuple):
     of_functions: Statistics
     """The statistics of these."""
     stride: int
-    """One in so many draws was looked at."""
+    """The statistics of scalars are of one in so many draws."""
+    stride_of_functions: int
+    """The pass, and the statistics of functions, are of one in so many draws."""
 
     @property
     def all_ranked(self) -> bool:
@@ -64,20 +66,20 @@ class Scalars(NamedTuple):
 def all_scalars(run: "Run") -> Scalars:
     """Look at all scalars of a run with draws."""
     total, rows = dimension(run.draw_shapes()), rows_of(run)
-    draws = run.num_chains * len(range(*rows.indices(rows.stop)))
+    draws = run.num_chains * length(rows.whole)
     most = max(MIN_RANKED_SCALARS, MAX_RANKED // max(draws, 1))
     scan = scanned(run, project=total > most)
     numbers = np.arange(total) if total <= most else _chosen(scan.screened, most)
-    weights = _weights(run, scan.rows)
-    names, values = _functions(run, scan.rows, scan.projections)
+    names, values = _functions(run, scan.summed, scan.projections)
     return Scalars(
         total,
         numbers,
-        statistics(gathered(run, numbers, scan.rows), weights),
+        statistics(gathered(run, numbers, rows.whole), _weights(run, rows.whole)),
         scan.screened,
         names,
-        statistics(values, weights),
-        scan.rows.step,
+        statistics(values, _weights(run, scan.summed)),
+        rows.read,
+        rows.read * rows.thin,
     )
 
 

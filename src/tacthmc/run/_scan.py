@@ -1,8 +1,8 @@
 """One pass over all draws of all scalars: moments, what stands still, and random projections.
 
 Draws are read in blocks of rows of one leaf at a time, from memory or from disk. The pass holds a
-few numbers for each scalar of the largest leaf, which is as much as a few draws of it. For very many
-values it takes every second, fourth or further draw.
+few numbers for each scalar of the largest leaf, which is as much as a few draws of it. For very
+many values it takes every second, third or further draw.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,13 @@ from tacthmc.diagnostics._moments import Moments, Screened
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
 
-MAX_VALUES = 200_000_000
-"""The number of values beyond which draws are thinned, a few seconds of work."""
+MAX_READ = 500_000_000
+"""The number of values beyond which not every draw is read, about a second of work."""
+MAX_SUMMED = 50_000_000
+"""The number of values beyond which not every draw that is read enters the moments."""
 MIN_DRAWS = 64
 """The number of draws of a chain to which they are thinned at most."""
-BLOCK = 1 << 20
+BLOCK = 1 << 22
 """The number of values that are read at a time, if a single draw has not more."""
 PILOT_DRAWS, PILOT_CHAINS = 8, 8
 """The number of draws and chains that give the place and the scale of each scalar."""
@@ -38,70 +40,98 @@ class Scan(NamedTuple):
     screened: Screened
     projections: Float[np.ndarray, "chains draws p"]
     """Sums of all scalars with random signs, each in units of its standard deviation."""
-    rows: slice
-    """The draws of each chain that were looked at."""
+    summed: slice
+    """The draws of each chain that moments and projections are of."""
 
 
-def rows_of(run: "Run") -> slice:
+class Rows(NamedTuple):
+    """Which draws of each chain are looked at: all, or evenly spaced ones."""
+
+    draws: int
+    """The number of draws of a chain."""
+    read: int
+    """One in so many draws is read."""
+    thin: int
+    """One in so many draws that are read enters the moments."""
+
+    @property
+    def whole(self) -> slice:
+        """The draws that are read."""
+        return slice(0, self.draws, self.read)
+
+    @property
+    def summed(self) -> slice:
+        """The draws that enter the moments."""
+        return slice(0, self.draws, self.read * self.thin)
+
+
+def rows_of(run: "Run") -> Rows:
     """All draws of the rectangle, or evenly spaced ones if there are very many values."""
     values = run.num_draws * run.num_chains * dimension(run.draw_shapes())
-    stride = min(-(-values // MAX_VALUES), max(1, run.num_draws // MIN_DRAWS))
-    return slice(0, run.num_draws, max(1, stride))
+    most = max(1, run.num_draws // MIN_DRAWS)
+    read = min(max(1, -(-values // MAX_READ)), most)
+    thin = min(max(1, -(-values // read // MAX_SUMMED)), max(1, most // read))
+    return Rows(run.num_draws, read, thin)
 
 
 def scanned(run: "Run", project: bool) -> Scan:
     """Pass over all scalars of a run that has draws, and ``project`` them if asked to."""
     rows = rows_of(run)
-    count = len(range(*rows.indices(rows.stop)))
+    count = length(rows.summed)
     weights = np.ones((run.num_chains, count))
     if run.keep.all_temperatures:
-        weights = np.exp(run.log_weights)[:, rows]
+        weights = np.exp(run.log_weights)[:, rows.summed]
     sums = np.zeros((run.num_chains, count, PROJECTIONS if project else 0))
     shapes = jax.tree.leaves(run.draw_shapes())
     parts = [_leaf(run, number, rows, weights, sums) for number in range(len(shapes))]
     screened = Screened(*map(np.concatenate, zip(*parts, strict=True)))
-    return Scan(screened, sums, rows)
+    return Scan(screened, sums, rows.summed)
 
 
-def _leaf(run: "Run", number: int, rows: slice, weights: np.ndarray, sums: np.ndarray) -> Screened:
+def length(rows: slice) -> int:
+    """The number of draws in a slice that has an end."""
+    return len(range(*rows.indices(rows.stop)))
+
+
+def _leaf(run: "Run", number: int, rows: Rows, weights: np.ndarray, sums: np.ndarray) -> Screened:
     """The moments of one leaf; adds its part to the projections in ``sums``."""
-    center, scale = _pilot(run, number, rows)
-    moments = Moments(center, scale)
+    center, scale = _pilot(run, number)
+    moments, count = Moments(center, scale), weights.shape[1]
     random = np.random.default_rng([PROJECTION_SEED, number])
-    signs = random.choice(np.array([-1.0, 1.0]), (len(center), sums.shape[2]))
-    half = weights.shape[1] // 2
+    signs = 2 * random.integers(0, 2, (len(center), sums.shape[2]), np.int8) - 1
+    middle = count - count // 2
     for chain in range(run.num_chains):
         # Of an odd number of draws the one in the middle belongs to the first half.
-        for begin, end in ((0, weights.shape[1] - half), (weights.shape[1] - half, None)):
-            stop = weights.shape[1] if end is None else end
-            for at, values in _blocks(run, number, chain, rows, begin, stop):
-                away = moments.add(values, weights[chain, at : at + len(values)])
+        for begin, end in ((0, middle), (middle, count)):
+            for at, values in _blocks(run, number, chain, rows, begin, end):
+                moments.bounds(values)
+                some = values[:: rows.thin]
+                away = moments.add(some, weights[chain, at : at + len(some)])
                 if sums.shape[2]:
                     # A lost value would be lost in all projections. It has a warning of its own.
-                    sums[chain, at : at + len(values)] += np.nan_to_num(away) @ signs
+                    away[~np.isfinite(away)] = 0
+                    sums[chain, at : at + len(some)] += away @ signs.astype(away.dtype)
             moments.end_half(chain)
     return moments.screened()
 
 
 def _blocks(
-    run: "Run", number: int, chain: int, rows: slice, begin: int, stop: int
+    run: "Run", number: int, chain: int, rows: Rows, begin: int, end: int
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Blocks of the draws from ``begin`` to ``stop`` of those in ``rows``, flat, with places."""
+    """Blocks of draws as rows, from ``begin`` to ``end`` of those that are summed, with places."""
     size = max(1, dimension(jax.tree.leaves(run.draw_shapes())[number]))
-    step = max(1, BLOCK // size)
-    for at in range(begin, stop, step):
-        until = min(at + step, stop)
-        stride = rows.step
-        place = slice(at * stride, (until - 1) * stride + 1, stride)
-        yield at, _flat(run.leaf_draws(number, chain, place))
+    step, stride = max(1, BLOCK // size // rows.thin), rows.read * rows.thin
+    for at in range(begin, end, step):
+        stop = min(min(at + step, end) * stride, rows.draws)
+        yield at, _flat(run.leaf_draws(number, chain, slice(at * stride, stop, rows.read)))
 
 
-def _pilot(run: "Run", number: int, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+def _pilot(run: "Run", number: int) -> tuple[np.ndarray, np.ndarray]:
     """The mean and standard deviation of each scalar in a few draws."""
-    stride = max(1, rows.stop // PILOT_DRAWS)
+    some = slice(0, run.num_draws, max(1, run.num_draws // PILOT_DRAWS))
     chains = np.unique(np.linspace(0, run.num_chains - 1, PILOT_CHAINS).astype(int))
-    some = [_flat(run.leaf_draws(number, int(c), slice(0, rows.stop, stride))) for c in chains]
-    few = np.concatenate(some).astype(float)
+    drawn = [_flat(run.leaf_draws(number, int(chain), some)) for chain in chains]
+    few = np.concatenate(drawn).astype(float)
     with np.errstate(invalid="ignore", over="ignore"):
         center, scale = few.mean(axis=0), few.std(axis=0)
     usable = np.isfinite(scale) & (scale > 0)
@@ -128,11 +158,10 @@ def gathered(
 def _columns(
     run: "Run", number: int, chain: int, rows: slice, columns: np.ndarray
 ) -> Float[np.ndarray, "draws k"]:
-    count = len(range(*rows.indices(rows.stop)))
-    blocks = _blocks(run, number, chain, rows, 0, count)
+    plain = Rows(rows.stop, rows.step, 1)
+    blocks = _blocks(run, number, chain, plain, 0, length(rows))
     return np.concatenate([values[:, columns] for _, values in blocks])
 
 
 def _flat(values: np.ndarray) -> Float[np.ndarray, "rows k"]:
-    """Draws of a leaf as rows, at least in double precision's range of single precision."""
     return np.asarray(values).reshape(len(values), -1)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc._positions import scalar_names
 from tacthmc.dynamics import ModeJumps, Modes
 from tacthmc.run import _driver as driver
 from tacthmc.run import _effective as condition
