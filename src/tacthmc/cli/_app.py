@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from tacthmc.cli._exit import FAILED, INTERRUPTED, NOT_GOOD, exit_code
+from tacthmc.cli._exit import HELP as EXIT_CODES
 from tacthmc.paper.data import command as data_command
 from tacthmc.paper.table1 import command as table1_command
 
@@ -86,6 +88,29 @@ class Keep(StrEnum):
 
 def _examples(*lines: str) -> str:
     return "**Examples**\n\n" + "\n\n".join(f"`{line}`" for line in lines)
+
+
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Exit with 4 unless nothing speaks against the draws.")
+]
+
+
+def _show_version(asked: bool) -> None:
+    from tacthmc.cli._info import version_of
+
+    if asked:
+        typer.echo(f"tacthmc {version_of('tacthmc')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Options of the command itself."""
 
 
 @contextmanager
@@ -200,6 +225,7 @@ def reproduce(
         "tacthmc sample model.py --tune --report --seed 7",
         "tacthmc sample model.py --until 400 --steps 10000000",
     )
+    + f"\n\n{EXIT_CODES}"
 )
 def sample(
     file: Annotated[
@@ -257,6 +283,7 @@ def sample(
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")
     ] = True,
+    strict: Strict = False,
 ) -> None:
     """Sample your own model: draws, checkpoints and a report in one folder."""
     import jax
@@ -295,6 +322,16 @@ def sample(
         )
         typer.echo(str(run.summary()))
         _afterwards(run, folder, report)
+    _finish(run, strict)
+
+
+def _finish(run: Any, strict: bool) -> None:
+    """Exit with the code of the run, and say why if it is not zero."""
+    code = INTERRUPTED if run.interrupted else exit_code(run, strict)
+    if code in (FAILED, NOT_GOOD):
+        head = run.summary().headline
+        typer.echo(f"tacthmc: {head.title.lower()}. {head.text} (exit code {code})", err=True)
+    raise typer.Exit(code)
 
 
 def _afterwards(run: Any, folder: Path, report: bool) -> None:
@@ -338,7 +375,10 @@ def report(
     ] = None,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(help="A parameter to show; may be repeated. By default the first four."),
+        typer.Option(
+            help="A parameter to show, such as theta[0], or a leaf such as theta; may be repeated."
+            " By default those that look suspicious, and the first."
+        ),
     ] = None,
 ) -> None:
     """Write a report on a run, finished or not: one HTML file that needs no network."""
@@ -362,6 +402,7 @@ def report(
         "tacthmc resume runs/model --steps 1000000",
         "tacthmc resume runs/model --until 1000",
     )
+    + f"\n\n{EXIT_CODES}"
 )
 def resume(
     path: Folder,
@@ -379,6 +420,7 @@ def resume(
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")
     ] = True,
+    strict: Strict = False,
 ) -> None:
     """Continue a run that was killed or interrupted, or make a finished one longer."""
     import tacthmc
@@ -388,48 +430,32 @@ def resume(
         run = tacthmc.resume(path, num_steps=steps, until=condition)
         typer.echo(str(run.summary()))
         _afterwards(run, path, report)
+    _finish(run, strict)
 
 
-@app.command(epilog=_examples("tacthmc summary runs/model"))
-def summary(path: Folder) -> None:
+@app.command(
+    epilog=_examples("tacthmc summary runs/model", "tacthmc summary runs/model --strict")
+    + f"\n\n{EXIT_CODES}"
+)
+def summary(path: Folder, strict: Strict = False) -> None:
     """Print the summary of a stored run, finished or not."""
     import tacthmc
 
     with _short_errors():
-        typer.echo(str(tacthmc.load(path).summary()))
+        run = tacthmc.load(path)
+        typer.echo(str(run.summary()))
+    raise typer.Exit(exit_code(run, strict))
 
 
 @app.command(epilog=_examples("tacthmc info"))
 def info() -> None:
     """Print versions and devices, for bug reports."""
-    import os
-    import platform
-
-    import jax
     from rich.console import Console
 
+    from tacthmc.cli._info import facts
     from tacthmc.report import Table
 
-    names = "tacthmc jax jaxlib numpy equinox optax arviz orbax-checkpoint tensorstore zarr"
-    names += " plotly matplotlib grain blackjax numpyro"
-    rows = [("python", platform.python_version()), ("system", platform.platform())]
-    rows += [(name, _version(name)) for name in names.split()]
-    rows += [
-        ("cores", str(os.cpu_count())),
-        ("backend", jax.default_backend()),
-        ("devices", ", ".join(str(device) for device in jax.devices())),
-        ("double precision", "on" if jax.config.read("jax_enable_x64") else "off"),
-    ]
-    Console().print(_rich_table(Table(("", ""), tuple(rows)), header=False))
-
-
-def _version(name: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
+    Console().print(_rich_table(Table(("", ""), facts()), header=False))
 
 
 def _rich_table(table: Any, header: bool = True) -> Any:

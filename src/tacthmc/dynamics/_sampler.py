@@ -7,10 +7,11 @@ import equinox as eqx
 
 from tacthmc._typing import Batch, Position, PRNGKey
 from tacthmc.dynamics._state import Info
+from tacthmc.notebook import Readable
 from tacthmc.potentials import Potential
 
 
-class Sampler(eqx.Module):
+class Sampler(Readable, eqx.Module):
     """A Markov chain driven by estimates of an energy.
 
     ``init`` and ``step`` are for loops of your own. The caller passes the batch; a step never

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from tacthmc import _checks as checks
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Scalar
+from tacthmc.notebook import Readable
 from tacthmc.potentials._batch_noise import CovarianceTerm
 from tacthmc.potentials._batches import Batches, NoBatches
 
@@ -61,7 +62,7 @@ class Traits(NamedTuple):
     """Whether force and energy come from one batch, and batches are independent of each other."""
 
 
-class Potential(eqx.Module):
+class Potential(Readable, eqx.Module):
     """An energy U(θ), estimated from a batch. Gradients come from JAX.
 
     A potential of your own needs ``estimate``. Add ``full`` if the energy of all data can be

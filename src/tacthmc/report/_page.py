@@ -1,6 +1,5 @@
 """The page of a report: one self-contained HTML file with verdict, tables and figures."""
 
-import html
 import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -10,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from tacthmc._checks import missing_extra
+from tacthmc.notebook import settings
+from tacthmc.notebook import table as html_table
+from tacthmc.notebook import text as _text
 from tacthmc.report._draw_figures import comparison
 from tacthmc.report._figures import all_plots
+from tacthmc.report._mode_table import mode_table
 from tacthmc.report._plot import Plot
-from tacthmc.report._shown import ReferenceDensity, Shown, settings
+from tacthmc.report._shown import ReferenceDensity, Shown
 from tacthmc.run._result import Run
 from tacthmc.run._summary_text import COLUMNS, cells
 from tacthmc.run._verdict import Finding
@@ -125,6 +128,7 @@ def _one(shown: Shown, prefix: str) -> str:
         "<h3>Parameters</h3>",
         f'<p class="faint">{_text(shown.which)}.</p>',
         _parameters(shown),
+        _modes(shown),
         *(_figure(plot, prefix) for plot in plots),
         "" if plots else '<p class="faint">There is nothing to show yet.</p>',
         "<h3>Sampler, device and versions</h3>",
@@ -211,6 +215,14 @@ def _parameters(shown: Shown) -> str:
     return _table(COLUMNS, rows) + notes
 
 
+def _modes(shown: Shown) -> str:
+    found = mode_table(shown)
+    if found is None:
+        return ""
+    where = f"Mean ± sd of the draws in each mode, searched in {', '.join(found.names)}."
+    return f"<h3>Modes</h3>{_table(found.head, found.rows)}<p class='note'>{_text(where)}</p>"
+
+
 def _sentence(line: str) -> str:
     return f"{line[:1].upper()}{line[1:]}."
 
@@ -245,12 +257,7 @@ def _counts(counts: np.ndarray) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
-    top = ""
-    if head:
-        top = "<thead><tr>" + "".join(f"<th>{_text(c)}</th>" for c in head) + "</tr></thead>"
-    lines = ("<tr>" + "".join(f"<td>{_text(c)}</td>" for c in row) + "</tr>" for row in rows)
-    body = "".join(lines)
-    return f'<div class="scroll"><table class="{kind}">{top}<tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll">{html_table(head, rows, kind)}</div>'
 
 
 def _figure(plot: Plot, prefix: str) -> str:
@@ -267,7 +274,3 @@ def _figure(plot: Plot, prefix: str) -> str:
         f'<div class="plot" id="{key}" style="height:{plot.height}px"></div>'
         f'<script type="application/json" id="{key}-data">{spec}</script></figure>'
     )
-
-
-def _text(text: str) -> str:
-    return html.escape(str(text))

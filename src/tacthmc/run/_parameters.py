@@ -68,10 +68,9 @@ class Judged(NamedTuple):
         count = len(self.scalars.numbers)
         wrong = self.excess[:count] > 1
         few = self.within[:count] < self.fewest
-        excess = np.nan_to_num(self.excess[:count], nan=0.0)
         # Of few parameters, those that are right keep their order.
-        all_shown = self.scalars.total <= MAX_SHOWN_PARAMETERS
-        rank = np.where(wrong | few | (not all_shown), excess, 0.0)
+        others = 0.0 if self.scalars.total <= MAX_SHOWN_PARAMETERS else self.rhat[:count]
+        rank = np.nan_to_num(np.where(wrong | few, self.excess[:count], others), nan=0.0)
         keys = (few, wrong, self.still[:count] >= 0, self.constant[:count], self.lost[:count])
         return np.lexsort((-rank, *(~key for key in keys)))
 

@@ -9,7 +9,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from tacthmc import _checks as checks
 from tacthmc._positions import leaf_names, scalar_names
@@ -20,10 +19,12 @@ from tacthmc.diagnostics._laws import Law, flatness
 from tacthmc.diagnostics._weights import log_weights
 from tacthmc.dynamics import Langevin, Sampler, Tempering, save_bias
 from tacthmc.dynamics._bias import FreeEnergy
+from tacthmc.notebook import text
 from tacthmc.potentials import Potential, StreamedPosterior, SubsetPotential
 from tacthmc.potentials._base import innermost
 from tacthmc.run._by_mode import ByMode, by_mode
 from tacthmc.run._effective import Standing
+from tacthmc.run._expectation import expectation
 from tacthmc.run._failure import Failure
 from tacthmc.run._interval import Kept
 from tacthmc.run._keep import Keep
@@ -205,26 +206,7 @@ class Run:
         >>> bool(abs(run.expectation(lambda x: jnp.sum(x**2)) - 2.0) < 0.3)
         True
         """
-
-        @eqx.filter_jit
-        def total(position: Any, model: Any, weights: Array) -> Any:
-            def one(position: Any, model: Any) -> Any:
-                position = self.whole(position)
-                return function(position) if model is None else function(position, model)
-
-            values = jax.vmap(one)(position, model)
-            return jax.tree.map(lambda v: _weighted_sum(weights, v), values)
-
-        sums, mass = None, 0.0
-        for _, kept, part in self.blocks(block):
-            # A short block is filled up with draws of weight zero, so one program fits all blocks.
-            fill = block - len(part)
-            kept = jax.tree.map(lambda x, f=fill: np.concatenate([x, x[:1].repeat(f, 0)]), kept)
-            added = total(kept.position, kept.model, jnp.asarray(np.pad(part, (0, fill))))
-            added = jax.tree.map(lambda x: np.asarray(x, float), added)
-            sums = added if sums is None else jax.tree.map(np.add, sums, added)
-            mass += float(part.sum())
-        return jax.tree.map(lambda x: x / mass, sums)
+        return expectation(self, function, block)
 
     def blocks(self, size: int = 64) -> Iterator[tuple[int, Kept, np.ndarray]]:
         """All draws of all chains in blocks: the chain, its draws and their weights."""
@@ -492,16 +474,13 @@ class Run:
         weights = np.exp(self.log_weights) if self.keep.all_temperatures else None
         return plot_draws([name for _, _, name in chosen], values, weights, ax)
 
+    def _repr_html_(self) -> str:
+        where = "" if self.path is None else f" in {self.path}"
+        return f"<p><b>{text(repr(self))}</b>{text(where)}</p><p>run.summary() judges it.</p>"
+
     def __repr__(self) -> str:
         return (
             f"Run({self.num_chains} chains × {self.num_steps} steps, {self.num_draws} draws per"
             f" chain, {self.seconds:.1f} s{', interrupted' if self.interrupted else ''}"
             f"{', diverged' if self.failures else ''})"
         )
-
-
-def _weighted_sum(weights: Array, values: Array) -> Array:
-    """Σ_i w_i v_i over the leading axis; booleans and integers are converted to floats."""
-    if not jnp.issubdtype(values.dtype, jnp.inexact):
-        values = values.astype(jnp.float32)
-    return jnp.tensordot(weights.astype(values.dtype), values, axes=1)

@@ -24,6 +24,7 @@ from tacthmc.run._parameters import (
 from tacthmc.run._replica_notes import replica_notes
 from tacthmc.run._step_notes import step_notes
 from tacthmc.run._summary_frame import dataframe
+from tacthmc.run._summary_html import summary_html
 from tacthmc.run._summary_text import summary_text
 from tacthmc.run._verdict import MIN_USEFUL_TEMPERATURE, Finding, headline, verdict
 
@@ -75,6 +76,11 @@ class Summary:
         """The verdict in one sentence: good, usable with care, or not usable."""
         return headline(list(self.findings))
 
+    @property
+    def failed(self) -> bool:
+        """Whether there are no draws, or some that are none: not finite, or all the same."""
+        return any(finding.fails for finding in self.findings)
+
     def to_dataframe(self) -> Any:
         """All parameters as a pandas DataFrame, not only those shown, with a row for each.
 
@@ -94,6 +100,9 @@ class Summary:
         """The tables as plain text."""
         return summary_text(self)
 
+    def _repr_html_(self) -> str:
+        return summary_html(self)
+
 
 def summarize(run: "Run") -> Summary:
     """Compute the summary of a run."""
@@ -109,7 +118,7 @@ def summarize(run: "Run") -> Summary:
     summary = Summary(
         title=(
             f"{run.num_chains} chains × {run.num_steps} steps ({run.keep.after} not kept),"
-            f" {run.num_draws} draws per chain{weighted}, {run.seconds:.1f} s (and"
+            f" {run.num_draws} draws per chain{weighted}\n{run.seconds:.1f} s (and"
             f" {run.compile_seconds:.1f} s compiling), {rate:,.0f} chain-steps/s"
         ),
         parameters=shown_parameters(found) if found else empty_rows(names),

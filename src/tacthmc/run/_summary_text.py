@@ -1,5 +1,6 @@
 """A summary as lines of text, at most 100 columns wide."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 MAX_WIDTH = 100
 """The number of columns of a terminal that everything fits into."""
+MAX_CHAINS = 8
+"""The number of chains beyond which a line has their range only."""
 MIN_NAME_WIDTH = 16
 """The width that names keep, if they need it, before numbers lose a digit."""
 COLUMNS = ("", "mean", "sd", "5%", "50%", "95%", "MCSE", "ESS", "tail ESS", "R-hat")
@@ -20,7 +23,7 @@ COLUMNS = ("", "mean", "sd", "5%", "50%", "95%", "MCSE", "ESS", "tail ESS", "R-h
 def summary_text(summary: "Summary") -> str:
     """The tables of a summary, its notes and its verdict."""
     parts = [[summary.title], _parameter_lines(summary), list(summary.mode_lines)]
-    parts += [list(summary.replica_lines), _xi_lines(summary), _law_lines(summary), summary.notes]
+    parts += [list(summary.replica_lines), xi_lines(summary), _law_lines(summary), summary.notes]
     if summary.findings:
         head = summary.headline
         parts.append([f"{head.title}. {head.text}"])
@@ -77,17 +80,16 @@ def _parameter_lines(summary: "Summary") -> list[str]:
     return table(short) + list(summary.looked)
 
 
-def _xi_lines(summary: "Summary") -> list[str]:
+def xi_lines(summary: "Summary") -> list[str]:
     if summary.hottest is None:
         return []
-    shares = " ".join(f"{s:.3f}" for s in summary.plateau_share)
-    lines = [f"plateau share per chain: {shares}"]
+    lines = [f"plateau share per chain: {_each(summary.plateau_share, '.3f')}"]
     if summary.expected_plateau_share is not None:
         why = "by its schedule" if summary.scheduled else "if ξ is uniform"
         lines[0] += f" ({summary.expected_plateau_share:.3f} {why})"
-    lines.append(f"round trips of ξ per chain: {' '.join(map(str, summary.round_trips))}")
+    lines.append(f"round trips of ξ per chain: {_each(summary.round_trips, 'd')}")
     if summary.flatness:
-        flat = " ".join(f"{f:.3f}" for f in summary.flatness)
+        flat = _each(summary.flatness, ".3f")
         lines.append(f"distance of ξ from uniform (total variation) per chain: {flat}")
     return lines
 
@@ -99,6 +101,13 @@ def _law_lines(summary: "Summary") -> list[str]:
 
 
 LAW_COLUMNS = ("", "mean", "theory", "sd", "theory")
+
+
+def _each(values: Sequence[float], form: str) -> str:
+    """One number per chain, or their range and mean if there are many chains."""
+    if len(values) <= MAX_CHAINS:
+        return " ".join(format(value, form) for value in values)
+    return f"{min(values):{form}} to {max(values):{form}}, mean {np.mean(values):.4g}"
 
 
 def law_cells(law: Law) -> tuple[str, ...]:

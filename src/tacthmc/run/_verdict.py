@@ -42,6 +42,8 @@ class Finding:
     suggestion: str = ""
     noted: bool = False
     """Whether the summary has a note of its own that says the same."""
+    fails: bool = False
+    """Whether a run failed: it has no draws, or some that are none."""
 
     @property
     def note(self) -> str:
@@ -98,7 +100,13 @@ def _whole(seen: Seen) -> list[Finding]:
     run, found = seen.run, []
     for failure in run.failures:
         found.append(
-            Finding("bad", f"Chain {failure.chain} stopped being finite", str(failure), noted=True)
+            Finding(
+                "bad",
+                f"Chain {failure.chain} stopped being finite",
+                str(failure),
+                noted=True,
+                fails=True,
+            )
         )
     if run.interrupted:
         where = "" if run.path is None else " with tacthmc resume, unless it is still running"
@@ -116,7 +124,9 @@ def _whole(seen: Seen) -> list[Finding]:
         found.append(Finding("look", "The run ended before its goal", text, "Resume it.", True))
     if not run.num_draws and not run.has_tempering and not run.keep.forget:
         text = "A chain failed before its first draw, or the run ended within its warm-up."
-        found.append(Finding("bad", "A chain has no draw", text, "Run longer.", noted=True))
+        found.append(
+            Finding("bad", "A chain has no draw", text, "Run longer.", noted=True, fails=True)
+        )
     return found
 
 
@@ -173,6 +183,7 @@ def _plateau(seen: Seen) -> list[Finding]:
                 f"{empty} of {len(counts)} chains were never on the plateau when a draw was due.",
                 advice,
                 noted=True,
+                fails=True,
             )
         ]
     why = "by the schedule" if seen.summary.scheduled else "if ξ were uniform"
@@ -379,17 +390,22 @@ def _agreement(seen: Seen) -> list[Finding]:
 def _broken(found: Judged) -> list[Finding]:
     """Scalars that no statistic can judge, or that stand still."""
     kinds = (
-        (found.lost, "Draws are not finite", "Nothing is known of", "Take a smaller step_size."),
-        (found.constant, "A parameter never moved", "All draws are the same of", ""),
-        (found.still >= 0, "A chain stood still", "For half of its draws or more it had one", ""),
+        (found.lost, "Draws are not finite", "Nothing is known of", True),
+        (found.constant, "A parameter never moved", "All draws are the same of", True),
+        (
+            found.still >= 0,
+            "A chain stood still",
+            "For half of its draws there was no move in",
+            False,
+        ),
     )
     made = []
-    for which, title, text, advice in kinds:
+    for which, title, text, fails in kinds:
         names = [found.names[place] for place in np.flatnonzero(which)]
         if names:
             dots = ", …" if len(names) > MAX_NAMED else ""
             told = f"{text} {', '.join(names[:MAX_NAMED])}{dots}."
-            made.append(Finding("bad", title, told, advice, noted=True))
+            made.append(Finding("bad", title, told, noted=True, fails=fails))
     return made
 
 

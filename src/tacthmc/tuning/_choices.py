@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from tacthmc.notebook import table, text
+
 
 class Choice(NamedTuple):
     """A number (or a part) of a sampler, and the reason for it.
@@ -76,6 +78,11 @@ class Tuning:
         return "\n".join(
             f"{name:<{widths[0]}}  {value:<{widths[1]}}  {reason}" for name, value, reason in rows
         )
+
+    def _repr_html_(self) -> str:
+        rows = [(c.name, shown(c.value), c.reason) for c in self.choices]
+        said = "".join(f"<p>{text(part)}</p>" for part in (self.doubt, self.advice) if part)
+        return table(("setting", "value", "reason"), rows) + said
 
     def __repr__(self) -> str:
         return f"<Tuning of {len(self.choices)} settings>"
