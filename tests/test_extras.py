@@ -23,7 +23,7 @@ assert dict(jax.config.values) == settings, "import changed JAX's settings"
 assert not jax.live_arrays(), "import made arrays"
 target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
 key, start = jax.random.key(0), jnp.zeros(2)
-run = tacthmc.sample(key, tacthmc.tact(0.1), target, start, 2_000, 2, progress=False)
+run = tacthmc.sample(key, tacthmc.tact(0.1), target, start, 20_000, 2, progress=False)
 assert run.draws.shape[0] == 2
 assert "mean" in str(run.summary())
 assert all(p.ess > 0 and p.rhat > 0 for p in run.summary().parameters)

@@ -56,7 +56,7 @@ class Mixing(NamedTuple):
     @property
     def rhat(self) -> EachScalar:
         """The larger R-hat of location and scale."""
-        return np.maximum(self.location.rhat, self.scale.rhat)
+        return np.fmax(self.location.rhat, self.scale.rhat)
 
 
 def mixing(values: Float[np.ndarray, "chains draws k"]) -> Mixing:
@@ -132,7 +132,7 @@ def rhat(values: Float[np.ndarray, "chains draws"]) -> float:
     def larger(halves: Scalars) -> EachScalar:
         far = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
         both = (between_over_within(normal_scores(part)) for part in (halves, far))
-        return np.maximum(*both)
+        return np.fmax(*both)
 
     return _of_one(values, larger)
 

@@ -50,7 +50,7 @@ class Statistics(NamedTuple):
     @property
     def rhat(self) -> EachScalar:
         """The larger R-hat of location and scale."""
-        return np.maximum(self.location.rhat, self.scale.rhat)
+        return np.fmax(self.location.rhat, self.scale.rhat)
 
     @property
     def columns(self) -> tuple[EachScalar, ...]:

@@ -181,6 +181,8 @@ def _common_edges(values: list[np.ndarray]) -> np.ndarray:
 
 def comparison(all_shown: list[Shown]) -> Plot | None:
     """The marginal of the first parameter on one scale, with a panel per run that has it."""
+    if not all_shown[0].names:
+        return None
     name = all_shown[0].names[0]
     all_shown = [s for s in all_shown if name in s.names and s.num_draws > 1]
     if len(all_shown) < 2:

@@ -23,7 +23,7 @@ class ModeTable(NamedTuple):
 
 def mode_table(shown: Shown) -> ModeTable | None:
     """The modes of the sampler's list, or those that the draws show; None if there is one."""
-    labels, expected = _labels(shown)
+    labels, expected = _labels(shown) if shown.num_draws else (None, None)
     if labels is None:
         return None
     shares = np.bincount(labels.ravel(), minlength=0 if expected is None else len(expected))
@@ -44,7 +44,7 @@ def mode_table(shown: Shown) -> ModeTable | None:
 
 def _labels(shown: Shown) -> tuple[Int[np.ndarray, "chains draws"] | None, np.ndarray | None]:
     """The mode of each draw, and the shares that the warm-up expects of a list of modes."""
-    known = known_modes(shown.run) if shown.num_draws else None
+    known = known_modes(shown.run)
     if known is None or known.count < 2 or shown.run.keep.all_temperatures:
         return shown.mode_of, None
     return mode_labels(shown.run, known), expected_shares(shown.run, known)

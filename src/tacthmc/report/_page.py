@@ -39,7 +39,8 @@ def write_report(
         runs: a run, or several by name.
         path: the file to write, or an existing folder, which gets a ``report.html``.
         title: the title of the page.
-        parameters: the scalars to show, by their names in the summary; by default the first four.
+        parameters: the scalars to show, by their names in the summary; a leaf's name stands for
+            its first eight. By default those that look suspicious, and the first.
         references: known densities by parameter, to plot over the marginals.
 
     The file needs no network and no other files. Long traces are thinned, and the page says so.
@@ -57,7 +58,7 @@ def write_report(
     if path.is_dir():
         path = path / "report.html"
     references = dict(references or {})
-    shown = [Shown(name, run, parameters, references) for name, run in named.items()]
+    shown = _all_shown(named, parameters, references)
     title = title or _title(shown)
     text = _page(title, shown)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,6 +66,20 @@ def write_report(
     part.write_text(text, encoding="utf-8")
     part.replace(path)
     return path
+
+
+def _all_shown(
+    runs: Mapping[str, Run],
+    parameters: Sequence[str] | None,
+    references: dict[str, ReferenceDensity],
+) -> list[Shown]:
+    """The runs as they are shown; those of one shape by the same parameters."""
+    shown: list[Shown] = []
+    for name, run in runs.items():
+        same = [one for one in shown if one.run.draw_shapes() == run.draw_shapes()]
+        chosen = same[0].names if same and parameters is None else parameters
+        shown.append(Shown(name, run, chosen or None, references))
+    return shown
 
 
 def _title(shown: list[Shown]) -> str:
@@ -182,7 +197,7 @@ def _compared(shown: list[Shown]) -> str:
                 f"{np.mean(one.summary.round_trips):,.0f}" if one.run.has_tempering else "",
             )
         )
-    names = ", ".join(dict.fromkeys(one.names[0] for one in shown))
+    names = ", ".join(dict.fromkeys(one.first.name for one in shown))
     note = f'<p class="note">R-hat and effective draws are those of {_text(names)}.</p>'
     return _table(head, rows) + note
 

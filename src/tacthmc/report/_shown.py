@@ -47,9 +47,12 @@ class Shown:
     ):
         """Show the scalars or leaves ``chosen``; by default suspicious ones and the first."""
         self.name, self.run, self.references = name, run, references or {}
-        self._numbers = _chosen(run, chosen)
-        self.names = scalars_named(run, np.array(self._numbers))
-        """The names of the shown parameters."""
+        self._asked = _chosen(run, chosen)
+        # A lost draw has no place in a figure. The table has its row.
+        lost = run.judged.scalars.screened.lost if run.judged is not None else None
+        self._numbers = [n for n in self._asked if lost is None or not lost[n]]
+        self.names = scalars_named(run, np.array(self._numbers, int))
+        """The names of the parameters in figures."""
 
     @cached_property
     def summary(self) -> Summary:
@@ -60,7 +63,9 @@ class Shown:
     def parameters(self) -> list[Parameter]:
         """The rows of the table: those of the summary, and the other chosen ones."""
         known = {p.name for p in self.summary.parameters}
-        more = np.sort([n for n, name in self._pairs() if name not in known]).astype(int)
+        asked = np.sort(np.array(self._asked, int))
+        names = scalars_named(self.run, asked)
+        more = asked[[name not in known for name in names]]
         if not self.run.num_draws or not more.size:
             return self.summary.parameters
         found = rows(scalars_named(self.run, more), statistics_of(self.run, more))
@@ -72,7 +77,8 @@ class Shown:
     @property
     def first(self) -> Parameter:
         """The row of the first shown parameter."""
-        return next(p for p in self.parameters if p.name == self.names[0])
+        mine = [p for p in self.parameters if p.name in self.names[:1]]
+        return (mine or self.parameters)[0]
 
     @property
     def rows(self) -> int:
@@ -105,8 +111,8 @@ class Shown:
 
     @property
     def num_draws(self) -> int:
-        """The number of draws per chain."""
-        return self.run.num_draws
+        """The number of draws per chain, and zero if there is no parameter to show."""
+        return self.run.num_draws if self.names else 0
 
     @cached_property
     def modes(self) -> Modes | None:

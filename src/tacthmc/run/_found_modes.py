@@ -43,6 +43,7 @@ def close_scalars(found: Judged) -> Int[np.ndarray, " k"]:
     chosen = [
         *found.scalars.numbers[worst],
         *(k for k in peaked if bimodality[k] > MIN_BIMODALITY),
+        *np.flatnonzero(usable)[:MAX_CLOSE],
         *range(min(total, MAX_CLOSE)),
     ]
     return np.sort(np.array(list(dict.fromkeys(map(int, chosen)))[:MAX_CLOSE]))

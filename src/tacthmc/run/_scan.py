@@ -142,8 +142,8 @@ def gathered(
     run: "Run", numbers: Int[np.ndarray, " k"], rows: slice
 ) -> Float[np.ndarray, "chains draws k"]:
     """Some scalars, by their rising numbers among all of the position."""
-    if not run.num_draws:
-        return np.zeros((run.num_chains, 0, len(numbers)))
+    if not run.num_draws or not len(numbers):
+        return np.zeros((run.num_chains, run.num_draws, len(numbers)))
     found, first = [], 0
     for number, leaf in enumerate(jax.tree.leaves(run.draw_shapes())):
         size = dimension(leaf)

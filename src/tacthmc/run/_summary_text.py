@@ -103,7 +103,7 @@ def _law_lines(summary: "Summary") -> list[str]:
 LAW_COLUMNS = ("", "mean", "theory", "sd", "theory")
 
 
-def _each(values: Sequence[float], form: str) -> str:
+def _each(values: Sequence[float | int], form: str) -> str:
     """One number per chain, or their range and mean if there are many chains."""
     if len(values) <= MAX_CHAINS:
         return " ".join(format(value, form) for value in values)

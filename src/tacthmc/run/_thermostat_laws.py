@@ -42,7 +42,9 @@ def measured_laws(run: "Run") -> list[Law]:
     known = not traits.remembers and not corrected
 
     def laws(some: list[NoiseLevels], column: Callable[[str], np.ndarray]) -> list[Law]:
-        force = jax.tree.map(lambda *v: np.mean(v, axis=0), *(level.force for level in some))
+        force = jax.tree.map(
+            lambda *v: np.asarray(np.mean(v, axis=0)), *(level.force for level in some)
+        )
         energy = float(np.mean([level.energy for level in some])) if known else None
         return thermostat_laws(sampler, draws[0], force, energy, column)
 

@@ -1,5 +1,6 @@
 """The command line, as a person types it."""
 
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -133,6 +134,42 @@ def test_a_run_of_a_model_file_goes_on_without_the_file(model_run, tmp_path):
         (tmp_path / "gone.py").rename(folder / "model.py")
     assert "44000 steps" in text
     assert "44000 steps" in call("summary", folder / "run")
+
+
+MODEL = """
+import jax.numpy as jnp
+import tacthmc
+
+
+def model():
+    return tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), jnp.ones(2)
+
+
+def diverging():
+    return *model(), tacthmc.sgld(50.0)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::tacthmc.run.DivergedWarning")
+def test_exit_codes_say_how_a_run_went(tmp_path):
+    file = tmp_path / "m.py"
+    file.write_text(MODEL)
+    options = ("--sampler", "sgnht", "--no-report")
+    call("sample", file, *options, "--steps", 20_000, "--out", tmp_path / "good", "--strict")
+    call("summary", tmp_path / "good", "--strict")
+    short = ("sample", file, *options, "--steps", 400)
+    call(*short, "--out", tmp_path / "warned")
+    text = call(*short, "--out", tmp_path / "strict", "--strict", code=4)
+    assert "(exit code 4)" in text
+    call("summary", tmp_path / "warned", "--strict", code=4)
+    call("summary", tmp_path / "warned")
+    wrong = (f"{file}:diverging", "--steps", 400, "--no-report", "--out", tmp_path / "failed")
+    assert "stopped being finite" in call("sample", *wrong, code=3)
+    call("summary", tmp_path / "failed", code=3)
+
+
+def test_the_version_is_printed():
+    assert call("--version") == f"tacthmc {importlib.metadata.version('tacthmc')}\n"
 
 
 def test_in_a_process_of_its_own(tmp_path):
