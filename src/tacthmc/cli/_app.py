@@ -95,12 +95,13 @@ Strict = Annotated[
 ]
 
 
-def _show_version(asked: bool) -> None:
+def _show_version(asked: bool) -> bool:
     from tacthmc.cli._info import version_of
 
     if asked:
         typer.echo(f"tacthmc {version_of('tacthmc')}")
         raise typer.Exit
+    return asked
 
 
 @app.callback()
