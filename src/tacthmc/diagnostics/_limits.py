@@ -34,7 +34,7 @@ def rhat_limits(
 
     >>> import numpy as np
     >>> rhat_limits(np.array([400.0, 4000.0, 40_000.0]), 4, 1000, scalars=1000).round(3).tolist()
-    [1.067, 1.01, 1.01]
+    [1.06, 1.01, 1.01]
     """
     parts = 2 * chains
     enough = np.fmax(within, MIN_ESS_PER_CHAIN * chains)
@@ -51,7 +51,7 @@ def fewest_effective(chains: int, scalars: int) -> float:
     This is the median of the smallest of so many estimates.
 
     >>> round(fewest_effective(4, 1)), round(fewest_effective(4, 100_000))
-    (400, 231)
+    (400, 230)
     """
     wanted = MIN_ESS_PER_CHAIN * chains
     deviations = -ndtri(0.5 / max(scalars, 1))

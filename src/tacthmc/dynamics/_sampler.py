@@ -5,9 +5,9 @@ from typing import Any
 
 import equinox as eqx
 
+from tacthmc._notebook import Readable
 from tacthmc._typing import Batch, Position, PRNGKey
 from tacthmc.dynamics._state import Info
-from tacthmc.notebook import Readable
 from tacthmc.potentials import Potential
 
 

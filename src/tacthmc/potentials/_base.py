@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from tacthmc import _checks as checks
+from tacthmc._notebook import Readable
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Scalar
-from tacthmc.notebook import Readable
 from tacthmc.potentials._batch_noise import CovarianceTerm
 from tacthmc.potentials._batches import Batches, NoBatches
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tacthmc._checks import missing_extra
-from tacthmc.notebook import settings
-from tacthmc.notebook import table as html_table
-from tacthmc.notebook import text as _text
+from tacthmc._notebook import settings
+from tacthmc._notebook import table as html_table
+from tacthmc._notebook import text as _text
 from tacthmc.report._draw_figures import comparison
 from tacthmc.report._figures import all_plots
 from tacthmc.report._mode_table import mode_table

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacthmc import _checks as checks
+from tacthmc._notebook import text
 from tacthmc._positions import leaf_names, scalar_names
 from tacthmc._typing import Draws, Position, PRNGKey
 from tacthmc.diagnostics._arviz import export, open_store
@@ -19,7 +20,6 @@ from tacthmc.diagnostics._laws import Law, flatness
 from tacthmc.diagnostics._weights import log_weights
 from tacthmc.dynamics import Langevin, Sampler, Tempering, save_bias
 from tacthmc.dynamics._bias import FreeEnergy
-from tacthmc.notebook import text
 from tacthmc.potentials import Potential, StreamedPosterior, SubsetPotential
 from tacthmc.potentials._base import innermost
 from tacthmc.run._by_mode import ByMode, by_mode

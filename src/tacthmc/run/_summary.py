@@ -106,13 +106,11 @@ class Summary:
 
 def summarize(run: "Run") -> Summary:
     """Compute the summary of a run."""
-    shapes, found = run.draw_shapes(), run.judged
-    names = [name for _, _, name in scalar_names(shapes, MAX_SHOWN_PARAMETERS)]
-    xi = _xi_theory(run)
+    xi, scalars = _xi_theory(run), _scalars(run)
     modes, replicas = mode_notes(run), replica_notes(run)
-    tuning = _tuning_notes(run, found is not None and bool(np.any(found.excess > 1)))
+    tuning = _tuning_notes(run, scalars.disagree)
     warnings = tuning + modes.notes + replicas.notes + step_notes(run)
-    notes = _notes(run, xi.hottest) + (agreement_notes(found) if found else []) + warnings
+    notes = _notes(run, xi.hottest) + scalars.notes + warnings
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
     weighted = " of all temperatures, weighted" if run.keep.all_temperatures else ""
     summary = Summary(
@@ -121,8 +119,8 @@ def summarize(run: "Run") -> Summary:
             f" {run.num_draws} draws per chain{weighted}\n{run.seconds:.1f} s (and"
             f" {run.compile_seconds:.1f} s compiling), {rate:,.0f} chain-steps/s"
         ),
-        parameters=shown_parameters(found) if found else empty_rows(names),
-        num_parameters=dimension(shapes),
+        parameters=scalars.rows,
+        num_parameters=dimension(run.draw_shapes()),
         plateau_share=[float(x) for x in run.plateau_share],
         expected_plateau_share=xi.plateau_share,
         round_trips=[int(x) for x in run.round_trips],
@@ -134,13 +132,37 @@ def summarize(run: "Run") -> Summary:
         mode_lines=tuple(modes.lines),
         replica_lines=tuple(replicas.lines),
         warnings=tuple(note.removeprefix("! ") for note in warnings if note.startswith("!")),
-        looked=tuple(looked_at(found)) if found else (),
-        functions=function_rows(found) if found and _functions_matter(found) else [],
-        judged=found,
-        modes=found_modes(run, found) if found else None,
+        looked=tuple(scalars.looked),
+        functions=scalars.functions,
+        judged=run.judged,
+        modes=found_modes(run, run.judged) if run.judged else None,
         all_parameters=lambda: every_row(run),
     )
     return _with_verdict(run, summary)
+
+
+class _Scalars(NamedTuple):
+    """What a summary says of the scalars of the position."""
+
+    rows: list[Parameter]
+    functions: list[Parameter]
+    looked: list[str]
+    notes: list[str]
+    disagree: bool
+
+
+def _scalars(run: "Run") -> _Scalars:
+    found = run.judged
+    if found is None:
+        names = scalar_names(run.draw_shapes(), MAX_SHOWN_PARAMETERS)
+        return _Scalars(empty_rows([name for _, _, name in names]), [], [], [], False)
+    return _Scalars(
+        shown_parameters(found),
+        function_rows(found) if _functions_matter(found) else [],
+        looked_at(found),
+        agreement_notes(found),
+        bool(np.any(found.excess > 1)),
+    )
 
 
 def _functions_matter(found: Judged) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tacthmc.notebook import table, text
+from tacthmc._notebook import table, text
 from tacthmc.run._summary_text import COLUMNS, LAW_COLUMNS, cells, law_cells, xi_lines
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ def shortened(name: str, width: int) -> str:
     """A name without its middle, if it is too long.
 
     >>> shortened("layers[0].attention.kernel[3,4]", 20)
-    'layers[0…kernel[3,4]'
+    'layers[….kernel[3,4]'
     """
     if len(name) <= width:
         return name

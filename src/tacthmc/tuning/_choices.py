@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from tacthmc.notebook import table, text
+from tacthmc._notebook import table, text
 
 
 class Choice(NamedTuple):

@@ -1,7 +1,7 @@
 """Parts that a notebook shows as a table of their settings."""
 
-from tacthmc.notebook._settings import settings
-from tacthmc.notebook._table import table, text
+from tacthmc._notebook._settings import settings
+from tacthmc._notebook._table import table, text
 
 
 class Readable:
