@@ -226,9 +226,11 @@ def _notes(run: "Run", hottest: float | None) -> list[str]:
     if run.keep.forget:
         notes.append("draws were not kept (Keep.forget), so there is nothing to judge them by")
     elif run.num_draws == 0:
+        where = " at unit temperature" if run.has_tempering else ""
+        column = "xi" if run.has_tempering else "energy"
         notes.append(
-            "! at least one chain has no draw at unit temperature: run longer, or look at"
-            " run.trace['xi'] and run.all_draws"
+            f"! at least one chain has no draw{where}: run longer, or look at"
+            f" run.trace['{column}'] and run.all_draws"
         )
     elif hottest is not None and hottest < MIN_USEFUL_TEMPERATURE:
         notes.append(
