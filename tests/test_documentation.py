@@ -18,7 +18,7 @@ MODULES = ["tacthmc"] + [info.name for info in pkgutil.walk_packages(tacthmc.__p
 ROOMS = [
     *(tacthmc.compiler, tacthmc.potentials, tacthmc.targets, tacthmc.dynamics, tacthmc.samplers),
     *(tacthmc.store, tacthmc.diagnostics, tacthmc.run, tacthmc.tuning, tacthmc.predict),
-    tacthmc.report,
+    *(tacthmc.calibration, tacthmc.report),
 ]
 PARTS = (tacthmc, tacthmc.dynamics, tacthmc.samplers)
 """Where users find the classes that they put together."""

@@ -3,6 +3,7 @@
 Thermostat-assisted continuously-tempered Hamiltonian Monte Carlo and its family, in JAX.
 """
 
+from tacthmc import calibration as calibration
 from tacthmc import compiler as compiler
 from tacthmc import diagnostics as diagnostics
 from tacthmc import dynamics as dynamics
@@ -15,11 +16,10 @@ from tacthmc import store as store
 from tacthmc import targets as targets
 from tacthmc import tuning as tuning
 from tacthmc._sample import sample as sample
+from tacthmc.calibration._calibrate import calibrate as calibrate
 from tacthmc.compiler._cpu_devices import use_cpu_devices as use_cpu_devices
 from tacthmc.compiler._cpu_flags import configure_cpu as configure_cpu
-from tacthmc.potentials._base import at_temperature as at_temperature
 from tacthmc.potentials._base import potential as potential
-from tacthmc.potentials._energy_terms import temper_block as temper_block
 from tacthmc.potentials._energy_terms import temper_likelihood as temper_likelihood
 from tacthmc.potentials._noisy import noisy as noisy
 from tacthmc.potentials._posterior import posterior as posterior

@@ -157,7 +157,7 @@ def test_through_what_is_around(wrapped):
     more, found = corrected(model, here, batch, correction)
     added = found - plain
     if wrapped == "tempered":
-        outer = tacthmc.at_temperature(model, 2.0)
+        outer = tacthmc.potentials.at_temperature(model, 2.0)
         found = corrected(outer, here, batch, correction)[1] * 2 - plain
         np.testing.assert_allclose(found, added / 2, rtol=1e-3)
     if wrapped == "likelihood":
@@ -219,7 +219,7 @@ def test_the_batch_itself_says_where_the_middle_of_the_kick_is():
     found = forces(split, here, batch, None, lam, term(0.01, 2e-5))
     np.testing.assert_allclose(found.gradient, known.gradient + 2e-5 * third, rtol=1e-4)
     # τ is in both, in the energy once more.
-    half = tacthmc.at_temperature(model, 2.0)
+    half = tacthmc.potentials.at_temperature(model, 2.0)
     known = corrected(half, here, batch, term(0.01 - 2e-5 * energy / 2))[1]
     found = corrected(half, here, batch, term(0.01, 2e-5))[1]
     np.testing.assert_allclose(found, known + 2e-5 * third / 8, rtol=1e-4)

@@ -253,7 +253,7 @@ def test_a_tempered_block():
     target = tacthmc.potential(
         lambda p: 0.5 * jnp.sum(p["w"] ** 2) + jnp.sum(4.0 * (p["b"] ** 2 - 1.0) ** 2)
     )
-    split = tacthmc.temper_block(target, {"w": False, "b": True}, reference=1.0)
+    split = tacthmc.potentials.temper_block(target, {"w": False, "b": True}, reference=1.0)
     sampler = tacthmc.replica_exchange([0.06, 0.2], inverse_temperatures=(1, 0.1), num_leapfrog=2)
     assert sampler.gradients_per_step == 4
     start = {"w": jnp.zeros(3), "b": jnp.ones(1)}
@@ -278,7 +278,7 @@ def test_given_temperatures_of_a_part(part):
         mean, variance = data.sum() / 10.25, 1 / 10.25
     else:
         target = tacthmc.potential(lambda p: 0.5 * jnp.sum((p["a"] + p["b"]) ** 2 + p["b"] ** 2))
-        split = tacthmc.temper_block(target, {"a": False, "b": True}, reference=0.0)
+        split = tacthmc.potentials.temper_block(target, {"a": False, "b": True}, reference=0.0)
         start, mean, variance = {"a": jnp.zeros(1), "b": jnp.zeros(1)}, 0.0, 1.0
     run = tacthmc.sample(KEY, sampler, split, start, 40_000, 16, keep=Keep(every=20))
     values = run.draws[..., 0] if part == "likelihood" else run.draws["b"][..., 0]

@@ -294,7 +294,7 @@ def forces(
 
     >>> import jax.numpy as jnp, tacthmc
     >>> u = tacthmc.potential(lambda p: p["w"] ** 2 + p["b"] ** 2)
-    >>> split = tacthmc.temper_block(u, {"w": False, "b": True}, reference=0.0)
+    >>> split = tacthmc.potentials.temper_block(u, {"w": False, "b": True}, reference=0.0)
     >>> here = {"w": jnp.array(1.0), "b": jnp.array(3.0)}
     >>> found = forces(split, here, (), lam=jnp.array(0.5))
     >>> float(found.energy), float(found.tempered)

@@ -31,8 +31,8 @@ depend on U1 only.
 smallest λ, which for a likelihood requires a proper prior. The friction λ²z of the thermostats
 balances noise that is λ times that of ∇U1, so ∇U0 has to be exact. That holds for
 :func:`tacthmc.temper_likelihood`, whose U0 is the prior. It does not hold for
-:func:`tacthmc.temper_block` on mini-batches: there the other coordinates get too hot while λ < 1
-and have to cool down on the plateau.
+:func:`tacthmc.potentials.temper_block` on mini-batches: there the other coordinates get too hot
+while λ < 1 and have to cool down on the plateau.
 
 Samplers without a tempering variable use U itself.
 """
@@ -145,7 +145,7 @@ def temper_likelihood(potential: Potential) -> LikelihoodPotential:
             optionally inside :func:`tacthmc.potentials.loss_table`,
             :func:`tacthmc.potentials.control_variates`, :func:`tacthmc.potentials.label_noise` or
             :func:`tacthmc.noisy`. (:func:`tacthmc.potentials.subset` and
-            :func:`tacthmc.at_temperature` go outside.)
+            :func:`tacthmc.potentials.at_temperature` go outside.)
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> data = jnp.full(10, 2.0)

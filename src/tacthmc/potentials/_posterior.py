@@ -264,7 +264,9 @@ def common_length(data: Any) -> int:
 
 def _check_finite(data: Any) -> None:
     for leaf in jax.tree.leaves(data):
-        if jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.inexact):
+        if checks.concrete(leaf) is not None and jnp.issubdtype(
+            jnp.asarray(leaf).dtype, jnp.inexact
+        ):
             bad = int(np.sum(~np.isfinite(np.asarray(leaf))))
             if bad:
                 raise ValueError(f"data has {bad} values that are NaN or infinite")

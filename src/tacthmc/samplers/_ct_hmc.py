@@ -310,7 +310,7 @@ def ct_hmc(
     base, and log Z is then the log evidence if the prior is normalized.
     :func:`tacthmc.samplers.with_base` sets any other, such as
     :func:`tacthmc.samplers.gaussian_base`. exp(−U0) has to be normalizable, which it is not for
-    :func:`tacthmc.temper_block`.
+    :func:`tacthmc.potentials.temper_block`.
 
     **Assumptions.** The energies are exact: mini-batches are refused, because the acceptance would
     be wrong. λ is near uniform, so that the chain visits the target, only if ``log_evidence`` is

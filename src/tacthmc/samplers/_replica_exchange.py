@@ -160,7 +160,7 @@ def replica_exchange(
         temperatures: T_k, at least two numbers that rise from 1. The required number of
             temperatures grows as √D.
         inverse_temperatures: λ_k, at least two numbers that fall from 1, down to 0 if exp(−U0) is
-            normalizable. (It is not for :func:`tacthmc.temper_block`.)
+            normalizable. (It is not for :func:`tacthmc.potentials.temper_block`.)
         base: the base of a potential that is not tempered in part.
         num_leapfrog: the number of leapfrog steps of a trajectory.
         swap_every: the number of steps between rounds of swaps: 10, or 1 for trajectories.

@@ -80,6 +80,6 @@ def test_a_potential_has_ten_members_at_most():
 
 
 def test_a_cold_posterior_is_narrower():
-    cold = tacthmc.at_temperature(tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), 0.25)
+    cold = tacthmc.potentials.at_temperature(tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2)), 0.25)
     run = tacthmc.sample(jax.random.key(0), tacthmc.sghmc(0.02), cold, jnp.zeros(1), 20_000, 16)
     assert np.isclose(run.draws.std(), 0.5, atol=0.03)

@@ -114,7 +114,7 @@ def test_forces_are_derivatives_of_one_hamiltonian(kind, x64):
     split = (
         tacthmc.temper_likelihood(whole)
         if kind == "likelihood"
-        else tacthmc.temper_block(whole, {"w": False, "b": True}, center)
+        else tacthmc.potentials.temper_block(whole, {"w": False, "b": True}, center)
     )
     coupling, bath, at = PowerCoupling(), 1.3, jnp.asarray(1.1)
     lam, slope = coupling.value_and_slope(at)
@@ -158,7 +158,7 @@ def pair_energy(p):
 
 @pytest.fixture(scope="module")
 def block_run():
-    split = tacthmc.temper_block(
+    split = tacthmc.potentials.temper_block(
         tacthmc.potential(pair_energy), {"x": False, "y": True}, {"x": None, "y": jnp.full(2, AWAY)}
     )
     start = {"x": jnp.zeros(2), "y": jnp.zeros(2)}
@@ -216,7 +216,7 @@ def test_wrappers_pass_the_terms_on():
     split = tacthmc.temper_likelihood(model())
     here, lam = jnp.array([0.2, 0.5, -1.0]), jnp.asarray(0.25)
     terms = both(split.full(here))
-    cold = tacthmc.at_temperature(split, 0.5)
+    cold = tacthmc.potentials.at_temperature(split, 0.5)
     np.testing.assert_allclose(both(cold.full(here)), [2 * x for x in terms], rtol=1e-6)
     rough = tacthmc.noisy(split, force=1.0, energy=3.0)
     batch = rough.batch(KEY, here)
@@ -268,17 +268,17 @@ def test_refused():
     with pytest.raises(TypeError, match="needs a prior and a likelihood of data"):
         tacthmc.temper_likelihood(plain)
     with pytest.raises(TypeError, match="subset and at_temperature go outside"):
-        tacthmc.temper_likelihood(tacthmc.at_temperature(model(), 0.5))
+        tacthmc.temper_likelihood(tacthmc.potentials.at_temperature(model(), 0.5))
     split = tacthmc.temper_likelihood(model())
     with pytest.raises(TypeError, match="got a LikelihoodPotential"):
         tacthmc.temper_likelihood(split)
     with pytest.raises(ValueError, match="is tempered already"):
-        tacthmc.temper_block(split, lambda x: True, 0.0)
+        tacthmc.potentials.temper_block(split, lambda x: True, 0.0)
     with pytest.raises(ValueError, match="control_variates goes inside"):
         control_variates(split, jnp.ones(D))
     with pytest.raises(ValueError, match="temper_block and loss_table do not go together"):
-        tacthmc.temper_block(loss_table(model()), lambda x: True, 0.0)
+        tacthmc.potentials.temper_block(loss_table(model()), lambda x: True, 0.0)
     with pytest.raises(ValueError, match="block picks no leaf"):
-        tacthmc.temper_block(plain, lambda x: False, 0.0).full(jnp.ones(2))
+        tacthmc.potentials.temper_block(plain, lambda x: False, 0.0).full(jnp.ones(2))
     with pytest.raises(ValueError, match="reference must be a number, or a pytree"):
-        tacthmc.temper_block(plain, lambda x: True, jnp.ones(3)).full(jnp.ones(2))
+        tacthmc.potentials.temper_block(plain, lambda x: True, jnp.ones(3)).full(jnp.ones(2))

@@ -216,7 +216,12 @@ def test_no_energy_to_weigh_draws_with():
         ((clean(), 0.2), {"labels": lambda d: d[0]}, ValueError, "a label for each of 23"),
         ((clean(), 0.2), {"labels": lambda d: d["y"]}, ValueError, "labels must pick"),
         ((clean(), 0.2), {"classes": 3}, ValueError, "classes does nothing"),
-        ((tacthmc.at_temperature(clean(), 0.5), 0.2), {}, TypeError, "potential must be made by"),
+        (
+            (tacthmc.potentials.at_temperature(clean(), 0.5), 0.2),
+            {},
+            TypeError,
+            "potential must be made by",
+        ),
         ((clean(labels=jnp.zeros(6)), 0.2), {}, TypeError, "labels must be integers"),
     ],
 )

@@ -85,7 +85,10 @@ def test_step_size_must_be_positive(make, size):
         (lambda: tacthmc.noisy(gaussian(), force=-1.0), "force must be"),
         (lambda: tacthmc.noisy(gaussian(), force=1.0, covariance=jnp.eye(2)), "not both"),
         (lambda: tacthmc.noisy(gaussian(), covariance=-jnp.eye(2)), "positive definite"),
-        (lambda: tacthmc.at_temperature(gaussian(), 0.0), "posterior_temperature must be"),
+        (
+            lambda: tacthmc.potentials.at_temperature(gaussian(), 0.0),
+            "posterior_temperature must be",
+        ),
         (lambda: measure_noise(KEY, gaussian(), jnp.zeros(2), 1), "num_batches"),
     ],
 )

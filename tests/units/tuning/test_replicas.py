@@ -275,7 +275,7 @@ def test_a_posterior(split):
 def test_a_tempered_block():
     target = tacthmc.potential(wells)
     both = tacthmc.potential(lambda p: target.energy(jnp.append(p["b"], p["w"])))
-    split = tacthmc.temper_block(both, {"w": False, "b": True}, reference=1.0)
+    split = tacthmc.potentials.temper_block(both, {"w": False, "b": True}, reference=1.0)
     start = {"w": jnp.zeros(2), "b": jnp.ones(1)}
     run = tacthmc.sample(KEY, tacthmc.replica_exchange(), split, start, 10_000, 16, progress=False)
     assert run.tuning["inverse_temperatures"][-1] == pytest.approx(LAST_PART)
