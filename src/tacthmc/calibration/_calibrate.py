@@ -77,8 +77,8 @@ def calibrate(
             (at most 200 numbers); by default every scalar of the position. The potential's energy
             comes besides, if it has one. It notices samplers that are right only on average over
             data sets. To notice a potential that makes a wrong use of the data, rank a number of
-            both, such as the sum of squared residuals. Where the labels of components can be exchanged, choose
-            quantities that do not depend on them.
+            both, such as the sum of squared residuals. Where the labels of components can be
+            exchanged, choose quantities that do not depend on them.
         level: the probability that a right sampler is called wrong.
         progress: whether to show a live display.
 
