@@ -13,7 +13,7 @@ from scipy.stats import norm
 from tacthmc.diagnostics._mixing import ess
 
 SUITE_FAILURE_PROBABILITY = 1e-3
-CHECKS = 5000
+CHECKS = 10_000
 """An upper bound on the number of checks, the slow ones included."""
 
 PER_CHECK = SUITE_FAILURE_PROBABILITY / CHECKS

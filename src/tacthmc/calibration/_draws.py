@@ -28,7 +28,7 @@ from tacthmc.tuning._first import tuned_first
 
 MAX_QUANTITIES = 200
 """Scalars of a position that are ranked without being asked for."""
-NO_DRAWS = "no draw was kept: take more steps, or keep them more often (keep=Keep(every=…))"
+NO_DRAWS = "no simulation has a draw: take more steps, or keep them more often (keep=Keep(every=…))"
 DRAWS_AT_ONCE = 64
 """Draws of a simulation whose energies are computed together."""
 
@@ -112,13 +112,12 @@ def _values_together(
         return Values(names, np.zeros((0, len(names))), [], len(run.counts), with_energy)
     counts, draws = run.counts[sound], run.all_draws
     longest = int(counts.max())
+    if not longest:
+        raise ValueError(NO_DRAWS)
 
     def padded(*leaves: np.ndarray) -> np.ndarray:
         return np.stack([np.resize(x, (longest, *x.shape[1:])) for x in leaves])
 
-    empty = int(np.sum(counts == 0))
-    if empty:
-        raise ValueError(f"in {empty} of {len(sound)} simulations {NO_DRAWS}")
     stacked = jax.tree.map(padded, *(draws[c] for c in sound))
 
     @eqx.filter_jit
@@ -168,8 +167,6 @@ def one_by_one(
         if run.failures:
             diverged += 1
             continue
-        if not run.num_draws:
-            raise ValueError(f"in simulation {i} {NO_DRAWS}")
         with_truth = jax.tree.map(
             lambda x, y: jnp.concatenate([x[None], jnp.asarray(y[0])]), truth, run.draws
         )

@@ -1,0 +1,1 @@
+"""Every sampler on five models, by simulation: models, samplers, what is expected, and records."""
