@@ -33,9 +33,10 @@ types: install
 test: lint types
 	$(PYTEST)
 
-# The full product of statistical combinations.
+# The full product of statistical combinations. What it has calibrated, an interrupted run keeps.
 test-slow: install
 	$(PYTEST) -m slow --record $(RECORDS)/statistics.json tests
+	$(BIN)/python -m tests.calibration
 
 # Tests that need other people's model languages. Pytest's exit code 5 says that there are none.
 test-doors: install

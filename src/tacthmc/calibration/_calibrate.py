@@ -96,7 +96,7 @@ def calibrate(
     ...     return tacthmc.posterior(lambda mu: -0.5 * mu**2,
     ...                              lambda mu, x: -0.5 * (x - mu) ** 2, y, batch_size=5)
     >>> found = calibrate(jax.random.key(0), tacthmc.sgnht(1e-3), prior_draw, simulate,
-    ...                   make_potential, num_simulations=200, num_steps=8_000)
+    ...                   make_potential, num_simulations=100, num_steps=4_000)
     >>> found.verdict, found.names
     ('right', ('theta', 'energy'))
     """
@@ -170,9 +170,9 @@ def _ranked(key: PRNGKey, values: Values, num_draws: int, level: float) -> Calib
 
 def _remaining(values: Values) -> tuple[float, ...] | None:
     """The mean variance of each quantity's draws over that of its truths, without the energy."""
-    if len(values.truth) < 2:
+    variances = [draws.var(axis=0) for draws in values.draws if len(draws) > 1]
+    if len(variances) < 2:
         return None
-    posterior = np.mean([draws.var(axis=0) for draws in values.draws], axis=0)
     prior = np.maximum(values.truth.var(axis=0), np.finfo(float).tiny)
     count = len(values.names) - values.with_energy
-    return tuple(float(x) for x in (posterior / prior)[:count])
+    return tuple(float(x) for x in (np.mean(variances, axis=0) / prior)[:count])

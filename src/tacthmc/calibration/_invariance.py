@@ -178,6 +178,8 @@ def invariance(
     >>> found.verdict, found.detectable_width < 0.2
     ('right', True)
     """
+    if not callable(make):
+        raise TypeError(f"make must be a function of the step size; got {make!r}")
     checks.positive("step_size", step_size)
     checks.whole("num_steps", num_steps, SHARE_OF_START * EVERY)
     checks.whole("num_chains", num_chains, 100)

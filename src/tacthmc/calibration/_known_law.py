@@ -1,6 +1,7 @@
 """Laws with exact draws, and functions that tell another law from them."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -109,7 +110,12 @@ class Reference(NamedTuple):
 
 def exact_positions(law: KnownLaw, key: PRNGKey, count: int) -> Position:
     """Exact draws, stacked."""
-    return checked(jax.jit(jax.vmap(law.draw))(jax.random.split(key, count)))
+    return checked(_drawn(law.draw, jax.random.split(key, count)))
+
+
+@partial(jax.jit, static_argnums=0)
+def _drawn(draw: Callable[[PRNGKey], Any], keys: Array) -> Any:
+    return jax.vmap(draw)(keys)
 
 
 def reference(law: KnownLaw, key: PRNGKey) -> Reference:

@@ -20,6 +20,8 @@ from tacthmc.calibration._scores import (
 
 LEAST_DRAWS = 20
 """With fewer independent draws per simulation, ranks say too little about the posterior's width."""
+MOST_EMPTY = 0.01
+"""The share of simulations that may be without a draw. Their ranks are random numbers."""
 CHECKS = 3
 """Checks of a quantity: uniform ranks, place and width."""
 LEAST_REMAINING = 0.85
@@ -131,7 +133,7 @@ class Calibration:
         """
         if self.diverged:
             return "wrong"
-        if self.num_draws < LEAST_DRAWS or self.counts.min() < 1:
+        if self.num_draws < LEAST_DRAWS or np.mean(self.counts < 1) > MOST_EMPTY:
             return "too short"
         return "wrong" if self.p_value < self.level else "right"
 
@@ -165,9 +167,9 @@ class Calibration:
         verdict = self.verdict
         if verdict == "too short":
             return (
-                f"too short: a simulation has {self.num_draws} independent draws (the median;"
-                f" {int(self.counts.min())} at least), and {LEAST_DRAWS} are needed. Take more"
-                " steps."
+                f"too short: a simulation has {self.num_draws} independent draws (the median), and"
+                f" {LEAST_DRAWS} are needed; {int(np.sum(self.counts < 1))} of {len(self.counts)}"
+                " have none. Take more steps."
             )
         if verdict == "right":
             return f"right: no check of {self.num_checks} is below its level."

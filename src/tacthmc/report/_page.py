@@ -12,6 +12,12 @@ from tacthmc._checks import missing_extra
 from tacthmc._notebook import settings
 from tacthmc._notebook import table as html_table
 from tacthmc._notebook import text as _text
+from tacthmc.calibration import Calibration
+from tacthmc.report._calibration_section import (
+    calibration_finding,
+    calibration_table,
+    rank_plot,
+)
 from tacthmc.report._draw_figures import comparison
 from tacthmc.report._figures import all_plots
 from tacthmc.report._mode_table import mode_table
@@ -32,6 +38,7 @@ def write_report(
     title: str | None = None,
     parameters: Sequence[str] | None = None,
     references: Mapping[str, ReferenceDensity] | None = None,
+    calibration: Calibration | None = None,
 ) -> Path:
     """Write the report of a run, or of several side by side, to one HTML file.
 
@@ -42,6 +49,8 @@ def write_report(
         parameters: the scalars to show, by their names in the summary; a leaf's name stands for
             its first eight. By default those that look suspicious, and the first.
         references: known densities by parameter, to plot over the marginals.
+        calibration: a calibration of the sampler on this model (:func:`tacthmc.calibrate`), whose
+            verdict and rank plots get a section.
 
     The file needs no network and no other files. Long traces are thinned, and the page says so.
 
@@ -60,7 +69,7 @@ def write_report(
     references = dict(references or {})
     shown = _all_shown(named, parameters, references)
     title = title or _title(shown)
-    text = _page(title, shown)
+    text = _page(title, shown, calibration)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8")
@@ -89,10 +98,12 @@ def _title(shown: list[Shown]) -> str:
     return "A run of tacthmc" if path is None else f"Run {path.name}"
 
 
-def _page(title: str, shown: list[Shown]) -> str:
+def _page(title: str, shown: list[Shown], calibration: Calibration | None) -> str:
     here = files("tacthmc.report")
     css, js = ((here / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     body = _several(shown) if len(shown) > 1 else _one(shown[0], "")
+    if calibration is not None:
+        body += _calibrated(calibration)
     return "\n".join(
         [
             "<!doctype html>",
@@ -165,6 +176,13 @@ def _several(shown: list[Shown]) -> str:
             _one(one, f"run{i}-"),
             "</section>",
         ]
+    return "\n".join(parts)
+
+
+def _calibrated(calibration: Calibration) -> str:
+    parts = ["<h2>Calibration</h2>", _findings([calibration_finding(calibration)])]
+    if calibration.rows:
+        parts += [_table(*calibration_table(calibration)), _figure(rank_plot(calibration), "")]
     return "\n".join(parts)
 
 

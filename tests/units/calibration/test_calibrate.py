@@ -41,7 +41,7 @@ def make_potential(data):
 def calibrated(
     sampler=None, make_potential=make_potential, prior_draw=prior_draw, simulate=simulate, **options
 ):
-    settings = {"num_simulations": 300, "num_steps": 3_000, "keep": Keep(every=20)} | options
+    settings = {"num_simulations": 300, "num_steps": 2_000, "keep": Keep(every=20)} | options
     sampler = tacthmc.sgnht(2e-3) if sampler is None else sampler
     return tacthmc.calibrate(KEY, sampler, prior_draw, simulate, make_potential, **settings)
 
@@ -74,6 +74,7 @@ def test_draws_that_are_too_wide_are_found():
     assert "wrong: " in str(found)
 
 
+@pytest.mark.slow
 def test_a_wrong_model_is_found():
     """Data of a larger noise than the potential believes: draws are too narrow."""
 
@@ -85,6 +86,7 @@ def test_a_wrong_model_is_found():
     assert all(row.width.high < 1 for row in found.rows if row.name != "energy")
 
 
+@pytest.mark.slow
 def test_a_potential_that_ignores_its_data_needs_a_quantity_of_both():
     def ignorant(data):
         return tacthmc.potential(lambda theta: -log_prior(theta))
@@ -134,16 +136,19 @@ def test_chains_that_diverge_are_not_left_out():
     assert f"{found.diverged} of 100 chains did not stay finite" in str(found)
 
 
+@pytest.mark.slow
 def test_the_same_key_gives_the_same_ranks(right):
     assert np.array_equal(calibrated().ranks, right.ranks)
 
 
+@pytest.mark.slow
 def test_tempered_chains_have_their_own_numbers_of_draws():
     found = calibrated(tacthmc.tact(2e-3), num_simulations=100, num_steps=6_000)
     assert found.verdict == "right", str(found)
     assert len(np.unique(found.counts)) > 1
 
 
+@pytest.mark.slow
 def test_functions_that_jax_cannot_trace():
     """The same simulations with NumPy, one after the other, and in one program."""
 

@@ -25,13 +25,13 @@ def ranks_of(rng, count, num_draws, shift=0.0, wide=1.0, shape=None):
     return (below + rng.random(count)) / (num_draws + 1)
 
 
-@pytest.mark.parametrize("shape", [None, np.exp, lambda x: np.sign(x) * np.abs(x) ** 3])
+@pytest.mark.parametrize("shape", [None, np.exp])
 def test_p_values_hold_for_any_posterior(shape):
     rng = np.random.default_rng(0)
     found = np.array(
         [
             (bias_p_value(ranks), width_p_value(ranks))
-            for ranks in (ranks_of(rng, 60, 10, shape=shape) for _ in range(1500))
+            for ranks in (ranks_of(rng, 60, 10, shape=shape) for _ in range(800))
         ]
     )
     for share in (0.02, 0.3):
