@@ -27,7 +27,7 @@ def main() -> None:
         waiting = {pool.submit(work, name, args.simulations): name for name in names}
         for done in as_completed(waiting):
             print(f"{waiting[done]}: {done.result()}", flush=True)
-    if not args.only and args.simulations is None:
+    if args.simulations is None:
         write_record()
 
 

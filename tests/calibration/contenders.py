@@ -128,13 +128,13 @@ CONTENDERS: dict[str, Contender] = {
     "tact-euler": Contender(table("tact-euler"), by_euler, steps=TEMPERED),
     # Their biases learn slowly, so that ξ is on the plateau for a twentieth of the time.
     "tact-authors": Contender(
-        table("tact-authors"), by_euler, steps=96_000, simulations=500, level="mode"
+        table("tact-authors"), by_euler, steps=240_000, simulations=300, level="mode"
     ),
     "tact-algorithm1": Contender(
-        table("tact-algorithm1"), by_euler, steps=72_000, simulations=500, level="mode"
+        table("tact-algorithm1"), by_euler, steps=96_000, simulations=500, level="mode"
     ),
     "tact-tensor-metadynamics": Contender(
-        table("tact-tensor-metadynamics"), by_one_thermostat, steps=TEMPERED, level="mode"
+        table("tact-tensor-metadynamics"), by_one_thermostat, steps=2 * TEMPERED, level="mode"
     ),
     "tact-diagonal-well-tempered": Contender(
         table("tact-diagonal-well-tempered"), by_steps, steps=TEMPERED, level="mode"

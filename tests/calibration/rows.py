@@ -52,13 +52,14 @@ def row_of(case: Case) -> dict[str, Any]:
 
 
 def write_record(path: Path = RECORD) -> None:
-    """Write the record of all cases; an error if some are missing."""
-    missing = [case.name for case in CASES if not (folder() / f"{case.name}.json").exists()]
-    if missing:
-        raise SystemExit(f"{len(missing)} cases are not measured yet, such as {missing[0]}")
-    rows = [row_of(case) for case in CASES]
+    """Write the record of the cases that are measured, and how many of how many they are."""
+    rows = [row_of(case) for case in CASES if (folder() / f"{case.name}.json").exists()]
     head = about(Namespace(command=COMMAND), seed=SEED) | {
-        "cpu_hours": round(sum(row["cpu_seconds"] for row in rows) / 3600, 2),
+        "cases": len(CASES),
+        "measured": len(rows),
+        "as_expected": sum(not row["faults"] for row in rows),
+        "cpu_hours": round(sum(row["cpu_seconds"] for row in rows) / 3600, 3),
     }
-    lines = ",\n".join("  " + json.dumps(row) for row in rows)
-    path.write_text(json.dumps(head, indent=1)[:-2] + f',\n "rows": [\n{lines}\n ]\n}}\n')
+    lines = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in rows)
+    text = json.dumps(head, indent=1)[:-2] + f',\n "rows": [\n{lines}\n ]\n}}\n'
+    path.write_text(text, encoding="utf-8")
