@@ -33,10 +33,11 @@ types: install
 test: lint types
 	$(PYTEST)
 
-# The full product of statistical combinations. What it has calibrated, an interrupted run keeps.
+# The full product of statistical combinations. The cases of the calibration are measured first, and
+# an interrupted run goes on with those that are missing.
 test-slow: install
+	$(BIN)/python -m tests.calibration --processes 2
 	$(PYTEST) -m slow --record $(RECORDS)/statistics.json tests
-	$(BIN)/python -m tests.calibration
 
 # Tests that need other people's model languages. Pytest's exit code 5 says that there are none.
 test-doors: install

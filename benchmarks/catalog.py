@@ -150,7 +150,11 @@ GROUPS = {
     "Pages and pictures made from the records": PAGES,
 }
 BENCHMARKS = SPEED | MAINTAINED | RESEARCH | PAGES
-OTHER_RECORDS = {"statistics.json": "make test-slow", "durations.json": "make durations"}
+OTHER_RECORDS = {
+    "statistics.json": "make test-slow",
+    "calibration.json": "make test-slow",
+    "durations.json": "make durations",
+}
 """Records that something else writes."""
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from benchmarks import catalog
 from benchmarks.catalog import MAINTAINED, RESEARCH, SPEED, index
 from benchmarks.pages import (
+    calibration_tables,
     mobility_tables,
     modes_tables,
     narrow_modes_tables,
@@ -34,6 +35,7 @@ PAGES = (
 )
 """The pages, by their paths in the checkout."""
 TABLES: dict[str, Callable[[], Table]] = {
+    **calibration_tables.TABLES,
     **speed_tables.TABLES,
     **mobility_tables.TABLES,
     **modes_tables.TABLES,
