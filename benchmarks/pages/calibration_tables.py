@@ -10,7 +10,14 @@ from tacthmc.report import Table
 def calibration() -> Table:
     """What each measured case found, the widths of all parameters together."""
     rows = read("calibration.json")["rows"]
-    columns = ("model", "batches", "sampler", "width ratios", "expected", "bias of the energy in sd")
+    columns = (
+        "model",
+        "batches",
+        "sampler",
+        "width ratios",
+        "expected",
+        "bias of the energy in sd",
+    )
     return Table((*columns, "as expected"), tuple(_cells(row) for row in rows))
 
 

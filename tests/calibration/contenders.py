@@ -155,9 +155,9 @@ CONTENDERS: dict[str, Contender] = {
     "sghmc": Contender(lambda eta, model: tacthmc.sghmc(eta), by_heat),
     "sgld": Contender(table("sgld"), by_langevin, step=LANGEVIN_STEP, steps=12_000),
     "psgld": Contender(table("psgld"), by_langevin, steps=12_000),
-    "replica-exchange": Contender(table("replica-exchange"), by_one_thermostat),
+    "replica-exchange": Contender(table("replica-exchange"), by_heat),
     "replica-path": Contender(table("replica-path"), exact, step=0.25, on_batches=False),
-    "replica-path-noisy": Contender(table("replica-path-noisy"), by_one_thermostat),
+    "replica-path-noisy": Contender(table("replica-path-noisy"), by_heat),
     "cyclical": Contender(
         lambda eta, model: tacthmc.cyclical(4 * eta, cycle_steps=2_000, explore=0.25), by_cycles
     ),

@@ -8,6 +8,8 @@ import numpy as np
 
 from tacthmc.calibration._rank_band import RankBand, differences, rank_band, uniform_p_value
 from tacthmc.calibration._scores import (
+    LEAST_WIDTH,
+    MOST_WIDTH,
     POWER,
     Interval,
     bias,
@@ -187,6 +189,8 @@ class Calibration:
         if not self.num_simulations:
             return "Without simulations nothing would have been found."
         narrow, wide = self.detectable_widths
+        if narrow <= LEAST_WIDTH or wide >= MOST_WIDTH:
+            return "There are too few simulations to find a wrong width. Take more."
         return (
             f"A width {100 * (1 - narrow):.0f}% too small or {100 * (wide - 1):.0f}% too large, or"
             f" a bias of {self.detectable_bias:.2f} sd, would have been found with probability"

@@ -19,6 +19,7 @@ from scipy.stats import binom, chi2, norm
 POWER = 0.95
 """The probability with which an error that is called detectable is found."""
 LEAST_WIDTH, MOST_WIDTH = 0.05, 20.0
+"""Widths beyond these are not told from them."""
 NODES = 400
 BISECTIONS = 24
 

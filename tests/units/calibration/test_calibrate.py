@@ -176,6 +176,11 @@ def test_functions_that_jax_cannot_trace():
     assert np.all((slow.ranks > 0) & (slow.ranks < 1))
 
 
+def test_few_simulations_do_not_boast():
+    few = Calibration(("mu",), np.array([[0.3], [0.6]]), np.full(2, 100), distance=1)
+    assert few.power.startswith("There are too few simulations")
+
+
 def test_json_keeps_everything(right):
     again = Calibration.from_json(json.loads(json.dumps(right.to_json())))
     assert again.verdict == right.verdict
