@@ -109,7 +109,7 @@ def faults(row: dict[str, Any]) -> list[str]:
     expected = Expected(**row["expected"])
     if row["verdict"] == "too short":
         return [f"too short: {row['draws']} draws"]
-    if row["diverged"]:
+    if row["diverged"] > expected.may_diverge * row["simulations"]:
         return [f"{row['diverged']} chains diverged"]
     if expected.is_exact:
         return [] if row["verdict"] == "right" else [f"{row['verdict']}, though exact"]

@@ -35,6 +35,7 @@ def test_a_row_that_is_not_as_expected_is_a_fault():
     expected = case.expected
     assert expected.high > 1.15, "mini-batches heat SGHMC, and its docstring says so"
     row = {"verdict": "wrong", "expected": expected._asdict(), "diverged": 0, "draws": 50}
+    row["simulations"] = 2_000
     hot = expected.high**0.5
     assert not faults({**row, "checks": [wide(hot, hot - 0.05, hot + 0.05)]})
     assert faults({**row, "checks": [wide(hot + 0.2, hot + 0.15, hot + 0.25)]})
