@@ -65,14 +65,14 @@ def test_chains_that_diverge_are_wrong():
 
 NOISY = example_law(force=2.0)
 PARTS = {
-    "thermostat": (lambda eta: tacthmc.sgnht(eta, thermostat=TensorThermostat()), 0.02, 1, NOISY),
+    "thermostat": (lambda eta: tacthmc.sgnht(eta, thermostat=TensorThermostat()), 0.02, 1.0, NOISY),
     "euler": (
         lambda eta: tacthmc.sgnht(eta, noise=eta**0.5, integrator=Euler()),
         0.002,
         0.5,
         None,
     ),
-    "tempering": (lambda eta: tacthmc.tact(eta), 0.02, 1, NOISY),
+    "tempering": (lambda eta: tacthmc.tact(eta), 0.02, 1.0, NOISY),
     "adjusted": (lambda eta: adjusted_langevin(eta), 0.3, None, None),
 }
 
