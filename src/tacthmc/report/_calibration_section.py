@@ -7,7 +7,7 @@ import numpy as np
 from tacthmc.calibration import Calibration
 from tacthmc.calibration._result import UNINFORMED, Row
 from tacthmc.report._plot import BAND, GRAY, Plot, axis, line, numbers
-from tacthmc.report._verdict import Finding
+from tacthmc.run._verdict import Finding
 
 MOST_ROWS, MOST_LINES = 20, 50
 LEVELS: dict[str, Literal["good", "look", "bad"]] = {
