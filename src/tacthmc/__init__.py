@@ -28,9 +28,9 @@ from tacthmc.report._page import write_report as write_report
 from tacthmc.run._effective import effective as effective
 from tacthmc.run._failure import DivergedWarning as DivergedWarning
 from tacthmc.run._keep import Keep as Keep
+from tacthmc.run._load import load as load
 from tacthmc.run._program import Program as Program
 from tacthmc.run._result import Run as Run
-from tacthmc.run._resume import load as load
 from tacthmc.run._resume import resume as resume
 from tacthmc.run._start import PerChain as PerChain
 from tacthmc.samplers._cyclical import cyclical as cyclical

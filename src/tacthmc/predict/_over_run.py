@@ -43,7 +43,7 @@ def over_run(
     """
     checks.instance("run", run, Run, "a run, from tacthmc.sample or tacthmc.load")
     function = logits_of(logits)
-    if run.program_is_known and isinstance(run.potential, SubsetPotential):
+    if _is_part(run):
         function = _of_the_whole(run, function)
     predictive = Predictive(
         function, inputs, per_chain=per_chain, batch_size=batch_size, draws_at_once=draws_at_once
@@ -51,6 +51,11 @@ def over_run(
     for chain, kept, weights in run.blocks(block):
         predictive.add(kept.position, weights=weights, states=kept.model, chain=chain)
     return predictive
+
+
+def _is_part(run: Run) -> bool:
+    """Whether draws are a part of the position, and the rest is known."""
+    return run.program_is_known and isinstance(run.potential, SubsetPotential)
 
 
 def _of_the_whole(run: Run, logits: Callable[..., Any]) -> Callable[..., Any]:

@@ -273,8 +273,8 @@ def _facts(shown: Shown) -> str:
         ("versions", ", ".join(f"{k} {v}" for k, v in config.get("versions", {}).items())),
         ("random key", " ".join(str(k) for k in np.ravel(config.get("key", "")))),
     ]
-    if run.program_is_known:
-        facts.append(("target", type(run.potential).__name__))
+    facts.append(("target", run.facts.name))
+    if run.sampler_is_known:
         facts.append(("sampler", type(run.sampler).__name__))
         names = getattr(run.sampler, "__dataclass_fields__", {})
         facts += [(f"· {name}", settings(getattr(run.sampler, name, None))) for name in names]

@@ -88,7 +88,7 @@ class Shown:
     @property
     def known(self) -> bool:
         """Whether the sampler is known, and with it the well of ξ."""
-        return self.run.program_is_known
+        return self.run.sampler_is_known
 
     @property
     def which(self) -> str:

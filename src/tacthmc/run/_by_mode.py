@@ -105,7 +105,7 @@ def _few(values: Any) -> str:
 
 def known_modes(run: "Run") -> Modes | None:
     """The list of modes between which the run jumped, or that its warm-up found."""
-    if not run.program_is_known:
+    if not run.sampler_is_known:
         return None
     if not isinstance(run.sampler, Langevin) or run.sampler.jumps is None:
         return getattr(run.tuning, "modes", None)
@@ -153,8 +153,12 @@ def by_mode(
     else:
         labels = mode_labels(run, modes)
         expected = expected_shares(run, modes)
-        known = evidence and _has_energy(run)
-        masses = _masses(run, modes, vectors, labels, draws) if known else None
+        masses = None
+        if evidence and run.facts.has_one_energy:
+            masses = run.measured(
+                f"evidence of modes by {draws} draws",
+                lambda: _masses(run, modes, vectors, labels, draws),
+            )
     if fold is not None:
         vectors = _folded(fold, vectors, like)
         if modes is not None and expected is not None:
@@ -168,12 +172,6 @@ def by_mode(
     order = sorted(range(count), key=lambda k: -found[k].share)
     rank = np.argsort(order)
     return ByMode([found[k] for k in order], rank[labels])
-
-
-def _has_energy(run: "Run") -> bool:
-    """Whether all chains have one energy of all data."""
-    traits = run.potential.traits
-    return traits.has_energy and traits.num_chains is None
 
 
 def _at(values: Any, k: int) -> Any:

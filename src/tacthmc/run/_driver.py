@@ -175,7 +175,8 @@ class Driver:
             finally:
                 if self._feeder:
                     self._feeder.close()
-            outcome.seconds = time.perf_counter() - self._begun
+            if not stored:
+                outcome.seconds = time.perf_counter() - self._begun
         return outcome
 
     def _loop(self, monitor: Monitor, shown: Progress, interrupt: Interrupt) -> None:
@@ -370,8 +371,10 @@ class Driver:
     def _commit(self) -> None:
         assert self._store is not None
         outcome = self._outcome
+        # The same number as a reader of the folder sees.
+        outcome.seconds = time.perf_counter() - self._begun
         notes = {
-            "seconds": time.perf_counter() - self._begun,
+            "seconds": outcome.seconds,
             "compile_seconds": outcome.compile_seconds,
             "done": outcome.done,
             "interrupted": outcome.interrupted,

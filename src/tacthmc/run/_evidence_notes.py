@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from tacthmc.potentials import Posterior
-from tacthmc.potentials._base import innermost
 from tacthmc.run._by_mode import MAX_EVIDENCE_DRAWS, ByMode, by_mode
 
 if TYPE_CHECKING:
@@ -84,10 +82,8 @@ def evidence_shares(
 
 def _affordable(run: "Run", count: int) -> int:
     """The number of draws of each kind whose energies take few gradients beside the run."""
-    traits = run.potential.traits
-    if not traits.has_energy or traits.num_chains is not None:
+    if not run.facts.has_one_energy:
         return 0
-    inner = innermost(run.potential)
-    cost = inner.num_data / inner.batch_size if isinstance(inner, Posterior) else 1.0
+    cost = run.facts.batches_per_epoch
     spent = run.num_steps * run.num_chains * run.sampler.gradients_per_step
     return int(MAX_COST * spent / (2 * count * cost))

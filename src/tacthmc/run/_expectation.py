@@ -1,4 +1,4 @@
-"""Posterior means of functions of the position, block by block."""
+"""Posterior means over the draws of a run, read in blocks."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

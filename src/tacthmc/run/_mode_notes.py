@@ -92,7 +92,7 @@ def _warning(k: int, share: float, expected: float, inside: np.ndarray, modes: M
 
 def _jump_line(run: "Run") -> list[str]:
     """How many jumps were accepted."""
-    sampler = run.sampler if run.program_is_known else None
+    sampler = run.sampler if run.sampler_is_known else None
     if not isinstance(sampler, Langevin) or sampler.jumps is None or run.keep.every is None:
         return []
     # Jumps are due in one of so many intervals, at unit temperature.

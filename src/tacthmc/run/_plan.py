@@ -16,7 +16,9 @@ from tacthmc.potentials._streamed import Source
 from tacthmc.run._effective import Effective, Standing
 from tacthmc.run._failure import DivergedWarning, Failure
 from tacthmc.run._feed import MAX_FEED_BYTES, Feeder
+from tacthmc.run._measured import Measurements
 from tacthmc.run._monitor import Snapshot
+from tacthmc.run._potential_facts import potential_facts
 from tacthmc.run._program import CHUNK_INTERVALS, Chains, Program
 from tacthmc.run._record import Record
 from tacthmc.run._result import Run
@@ -107,7 +109,9 @@ class Plan:
         if self.drops_tenth:
             record, keep = without_warm_up(record, keep, steps)
         return Run(
-            program=lambda: (self.program.samplers, self.potential),
+            samplers=lambda: self.program.samplers,
+            potential=lambda: self.potential,
+            facts=lambda: potential_facts(self.potential),
             key=self.key,
             record=record,
             chains=outcome.chains,
@@ -119,6 +123,7 @@ class Plan:
             seconds=outcome.seconds,
             compile_seconds=outcome.compile_seconds,
             folder=folder,
+            measurements=Measurements(None if folder is None else folder.path, steps, writes=True),
         )
 
     @property

@@ -180,18 +180,11 @@ class Program:
 
     def packed_shape(self, chains: Chains) -> jax.ShapeDtypeStruct:
         """The shape of the result of :meth:`pack`, from the shapes of the chains."""
-        return eqx.filter_eval_shape(_pack, chains, self.axes, None)
+        return packed_shape(chains, self.axes)
 
     def unpack(self, words: UInt32[Array, "c w"], like: Chains) -> Chains:
         """The inverse of :meth:`pack`, in the shapes of ``like``; a ValueError if damaged."""
-        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), like.each)
-        data, impl = _key_data_shape(like.keys)
-        with ambient(self.mesh):
-            like = Chains(shapes, data)
-            chains, sound = _unpack(words, like, self.axes, impl, self.shape.chain_axis)
-        if not bool(sound):
-            raise ValueError("the words of the chains are damaged: their checksum differs")
-        return chains
+        return unpacked(words, like, self.axes, self.mesh, self.shape.chain_axis)
 
     def pick(self, chains: Chains, numbers: Sequence[int]) -> Chains:
         """The chains with these numbers, in this order, for a program with as many chains."""
@@ -384,6 +377,28 @@ def _unpack(
     keys = jax.random.wrap_key_data(chains.keys, impl=impl)
     sound = fingerprint(words[:, :-1]) == words[0, -1]
     return chains._replace(keys=keys), sound
+
+
+def packed_shape(chains: Chains, axes: Chains) -> jax.ShapeDtypeStruct:
+    """The shape of packed chains, from their shapes and how they are mapped."""
+    return eqx.filter_eval_shape(_pack, chains, axes, None)
+
+
+def unpacked(
+    words: UInt32[Array, "c w"],
+    like: Chains,
+    axes: Chains,
+    mesh: Mesh | None = None,
+    name: str | None = None,
+) -> Chains:
+    """The chains of packed words, in the shapes of ``like``; a ValueError if damaged."""
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), like.each)
+    data, impl = _key_data_shape(like.keys)
+    with ambient(mesh):
+        chains, sound = _unpack(words, Chains(shapes, data), axes, impl, name)
+    if not bool(sound):
+        raise ValueError("the words of the chains are damaged: their checksum differs")
+    return chains
 
 
 def _key_data_shape(keys: Any) -> tuple[Any, str]:

@@ -25,7 +25,7 @@ class ReplicaNotes(NamedTuple):
 
 def replica_notes(run: "Run") -> ReplicaNotes:
     """The barrier, swaps, round trips, log Z and warm-up of replicas on a path, and warnings."""
-    sampler = run.sampler if run.program_is_known else None
+    sampler = run.sampler if run.sampler_is_known else None
     if not isinstance(sampler, ReplicaPath) or run.num_steps == 0:
         return ReplicaNotes([], [])
     barrier, evidence = sampler.barrier(run.state), sampler.evidence(run.state)

@@ -20,8 +20,7 @@ from tacthmc.diagnostics._laws import Law, flatness
 from tacthmc.diagnostics._weights import log_weights
 from tacthmc.dynamics import Langevin, Sampler, Tempering, save_bias
 from tacthmc.dynamics._bias import FreeEnergy
-from tacthmc.potentials import Potential, StreamedPosterior, SubsetPotential
-from tacthmc.potentials._base import innermost
+from tacthmc.potentials import Potential, SubsetPotential
 from tacthmc.run._by_mode import ByMode, by_mode
 from tacthmc.run._effective import Standing
 from tacthmc.run._expectation import expectation
@@ -29,6 +28,8 @@ from tacthmc.run._failure import Failure
 from tacthmc.run._interval import Kept
 from tacthmc.run._keep import Keep
 from tacthmc.run._parameters import Judged, judged
+from tacthmc.run._measured import Measurements, T
+from tacthmc.run._potential_facts import PotentialFacts
 from tacthmc.run._program import Chains
 from tacthmc.run._record import Record
 from tacthmc.run._summary import Summary, summarize
@@ -60,7 +61,9 @@ class Run:
     def __init__(
         self,
         *,
-        program: Callable[[], tuple[list[Sampler], Potential]],
+        samplers: Callable[[], list[Sampler]],
+        potential: Callable[[], Potential],
+        facts: Callable[[], PotentialFacts],
         key: PRNGKey,
         record: Record,
         chains: Any,
@@ -71,10 +74,11 @@ class Run:
         seconds: float,
         compile_seconds: float,
         folder: Folder | None,
+        measurements: Measurements | None = None,
         until: Standing | None = None,
     ):
         """Join the results; :func:`tacthmc.sample`, ``resume`` and ``load`` make runs."""
-        self.key, self._program = key, program
+        self.key, self._samplers, self._potential, self._facts = key, samplers, potential, facts
         self.failures, self.interrupted = failures, interrupted
         self.num_steps, self.keep = num_steps, keep
         self.until = until
@@ -82,29 +86,39 @@ class Run:
         self.seconds, self.compile_seconds = seconds, compile_seconds
         self.path = None if folder is None else folder.path
         """The folder of the run, if it has one."""
+        self.measurements = measurements or Measurements(self.path, num_steps)
         self._record, self._chains, self._folder = record, chains, folder
 
     @cached_property
-    def _known(self) -> tuple[list[Sampler], Potential]:
-        return self._program()
+    def samplers(self) -> list[Sampler]:
+        """The sampler of each chain."""
+        return self._samplers()
+
+    @cached_property
+    def potential(self) -> Potential:
+        """The potential that was sampled. A loaded run has it if it was given or is trusted."""
+        return self._potential()
+
+    @cached_property
+    def facts(self) -> PotentialFacts:
+        """What is known of the potential without its functions."""
+        return self._facts()
 
     @property
-    def program_is_known(self) -> bool:
-        """Whether sampler and potential are known. A folder cannot always store them."""
+    def sampler_is_known(self) -> bool:
+        """Whether the sampler is known, perhaps without its functions."""
         try:
-            return bool(self._known)
+            return bool(self.samplers)
         except StoreError:
             return False
 
     @property
-    def samplers(self) -> list[Sampler]:
-        """The sampler of each chain."""
-        return self._known[0]
-
-    @property
-    def potential(self) -> Potential:
-        """The potential that was sampled."""
-        return self._known[1]
+    def program_is_known(self) -> bool:
+        """Whether sampler and potential are known, with all of their functions."""
+        try:
+            return bool(self.samplers) and self.potential is not None
+        except StoreError:
+            return False
 
     @property
     def sampler(self) -> Sampler:
@@ -246,6 +260,8 @@ class Run:
 
     def whole(self, position: Any) -> Any:
         """A draw (or ``draws``) joined with the leaves that were held fixed."""
+        if self.config is not None and not self.config["subset"]:
+            return position
         part = self.potential
         return eqx.combine(position, part.rest) if isinstance(part, SubsetPotential) else position
 
@@ -302,14 +318,18 @@ class Run:
 
         The list is empty for chains with different settings, and if batches come from a loader.
         """
-        if not self.program_is_known:
+        if not self.sampler_is_known or not self.num_draws:
             return []
         alone = all(s is self.sampler for s in self.samplers)
-        streams = isinstance(innermost(self.potential), StreamedPosterior)
-        if not isinstance(self.sampler, Langevin) or not alone or streams or not self.num_draws:
+        if not isinstance(self.sampler, Langevin) or not alone or self.facts.is_streamed:
             return []
         with jax.enable_x64(self.x64):
-            return measured_laws(self)
+            laws = self.measured("thermostats against theory", lambda: measured_laws(self))
+        return laws or []
+
+    def measured(self, name: str, measure: Callable[[], T]) -> T | None:
+        """The result of ``measure``, which needs the potential, or what the folder has of it."""
+        return self.measurements.get(name, measure if self.program_is_known else None)
 
     @property
     def x64(self) -> bool:
@@ -376,7 +396,10 @@ class Run:
         if self._folder is not None and not self.keep.all_temperatures and first is not None:
             stored = open_store(self._folder.root)
             return stored.isel(draw=slice(first, None)) if first else stored
-        data = {name: np.asarray(value) for name, value in observed(self.potential).items()}
+        if self._folder is None:
+            data = {name: np.asarray(value) for name, value in observed(self.potential).items()}
+        else:
+            data = self._folder.read_group("observed_data")
         return export(self.named_draws(), self.stats, data)
 
     def tempered_sampler(self, chain: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""``resume`` and ``load``: continue a stored run, or read one."""
+"""``resume``: continue a stored run."""
 
 import sys
 import warnings
@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
 
 from tacthmc import _checks as checks
 from tacthmc.compiler._cpu_devices import mesh_of_cores
-from tacthmc.compiler._hosts import OtherProcessError, raise_together
+from tacthmc.compiler._hosts import raise_together
 from tacthmc.compiler._mesh import BATCH, check_batch, checked_mesh
 from tacthmc.dynamics import Sampler
 from tacthmc.potentials import Potential, SubsetPotential
@@ -22,6 +20,8 @@ from tacthmc.run._effective import Effective, Standing, check_until
 from tacthmc.run._failure import Failure
 from tacthmc.run._feed import Feeder
 from tacthmc.run._keep import Keep
+from tacthmc.run._load import loaded_run, run_key
+from tacthmc.run._newest import Packing, newest
 from tacthmc.run._plan import (
     Callback,
     Plan,
@@ -30,15 +30,11 @@ from tacthmc.run._plan import (
     check_progress,
     without_source,
 )
-from tacthmc.run._program import Chains, Program, one_sampler, unstacked
+from tacthmc.run._program import Program, unstacked
 from tacthmc.run._result import Run
-from tacthmc.run._session import chain_shapes, restore, restore_memory, run_in_folder, stored_record
-from tacthmc.run._trimmed import without_warm_up
-from tacthmc.run._writer import check_end
-from tacthmc.store._checkpoint import Checkpoints
-from tacthmc.store._errors import StoreError
+from tacthmc.run._session import run_in_folder
+from tacthmc.run._stored_program import StoredProgram
 from tacthmc.store._folder import Folder, device_name, versions
-from tacthmc.store._pickles import read_program, read_structure
 from tacthmc.store._store import Store
 
 
@@ -56,6 +52,8 @@ def resume(
     progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
     until: Effective | None = None,
+    like: Any = None,
+    trust: bool = False,
 ) -> Run:
     """Continue a stored run that was killed or interrupted, or make a finished one longer.
 
@@ -65,16 +63,22 @@ def resume(
 
     Args:
         store: the folder of the run, or a :class:`tacthmc.Store` with it and new times between
-            checkpoints. Resuming runs code from the folder: only resume what you trust.
+            checkpoints.
         num_steps: the total number of steps per chain, to make a finished run longer.
-        sampler: the sampler of the run, if the folder could not store it.
-        potential: the potential of the run, if the folder could not store it. If a subset was
-            sampled, it is ``tacthmc.potentials.subset(potential, init, sampled)[0]``.
+        sampler: the sampler of the run. It is needed if it has functions or classes that are not
+            from this library, and the folder is not trusted.
+        potential: the potential of the run, if the folder is not trusted or could not store it. If
+            a subset was sampled, it is ``tacthmc.potentials.subset(potential, init, sampled)[0]``.
         mesh: as for :func:`tacthmc.sample`. It may differ from before.
         progress: as for :func:`tacthmc.sample`.
         callbacks: as for :func:`tacthmc.sample`.
         until: another condition that ends the run, as for :func:`tacthmc.sample`. By default it is
             that of the run. A run that its condition has ended goes on with another one only.
+        like: an example of a position, if positions have containers of your own (a NamedTuple or a
+            module) and the folder is not trusted.
+        trust: whether to unpickle the functions and classes in the folder. That can run any code:
+            only do it with runs that you or people you trust have made. A folder that this process
+            has written needs no trust.
 
     >>> import jax, jax.numpy as jnp, tacthmc, tempfile
     >>> folder = tempfile.mkdtemp() + "/run"
@@ -90,12 +94,13 @@ def resume(
     folder = raise_together(lambda: Folder.open(path, write=True, process=jax.process_index()))
     try:
         with jax.enable_x64(folder.config["x64"]):
-            plan = _resumed_plan(folder, sampler, potential, num_steps, mesh)
+            stored = StoredProgram(folder, sampler, potential, like, trust)
+            plan = _resumed_plan(folder, stored, num_steps, mesh)
             given = store if isinstance(store, Store) else _store(folder)
             given.check(plan.every)
             plan = replace(plan, store=given, progress=progress, callbacks=tuple(callbacks))
-            plan = _with_condition(folder, plan, until)
-            return _resumed(folder, plan)
+            plan = _with_condition(folder, plan, until, stored)
+            return _resumed(folder, plan, stored)
     finally:
         folder.close()
 
@@ -106,8 +111,8 @@ def _store(folder: Folder) -> Store:
     return Store(folder.path, config["checkpoint_seconds"], config["checkpoint_steps"])
 
 
-def _resumed(folder: Folder, plan: Plan) -> Run:
-    chains, notes = _newest(folder, plan)
+def _resumed(folder: Folder, plan: Plan, stored: StoredProgram) -> Run:
+    chains, notes = newest(folder, _packing(plan, stored), plan.callbacks)
     failures = [Failure.from_json(fields) for fields in notes["failures"]]
     if failures and not plan.keep_going:
         raise ValueError(
@@ -115,7 +120,10 @@ def _resumed(folder: Folder, plan: Plan) -> Run:
             f" tacthmc.load({str(folder.path)!r})."
         )
     if notes["done"] >= plan.intervals or _has_reached(folder, notes, plan):
-        return _loaded(folder, lambda: (plan.program.sampler, plan.potential))
+        several = folder.config["sampler_per_chain"]
+        sampler = plan.program.samplers if several else plan.program.sampler
+        known = StoredProgram(folder, sampler, plan.potential, stored.like)
+        return loaded_run(folder, known)
     feeder = None
     if plan.source is not None:
         source, places = plan.source, notes["places"]
@@ -130,13 +138,25 @@ def _resumed(folder: Folder, plan: Plan) -> Run:
     if any(folder.config[name] != value for name, value in now.items()):
         folder.config.update(now)
         raise_together(folder.seal)
-    return run_in_folder(plan, folder, chains, feeder, notes, same=same)
+    return run_in_folder(plan, folder, stored.resumed_kept, chains, feeder, notes, same=same)
 
 
-def _with_condition(folder: Folder, plan: Plan, until: Effective | None) -> Plan:
+def _packing(plan: Plan, stored: StoredProgram) -> Packing:
+    """How the chains of the folder are packed, in the containers that the program takes."""
+    structure = stored.stored
+    each = structure.chains
+    if structure.chain_containers:
+        each = plan.program.start_shapes(plan.key, stored.positions).each
+    packing = Packing.of(each, plan.program.axes.each, plan.key, plan.num_chains)
+    return packing.on_devices_of(plan)
+
+
+def _with_condition(
+    folder: Folder, plan: Plan, until: Effective | None, stored: StoredProgram
+) -> Plan:
     """The plan with the condition that was given, or that of the run."""
     if until is not None:
-        check_until(until, plan.program.keep, read_structure(folder.path)["chains"].state.position)
+        check_until(until, plan.program.keep, stored.positions)
         return replace(plan, until=until)
     stored = folder.config["until"]
     return plan if stored is None else replace(plan, until=Effective.from_json(stored))
@@ -160,17 +180,8 @@ def _or(given: Any, before: Any) -> Any:
     return before if given is None else given
 
 
-def _key(config: dict[str, Any]) -> Any:
-    data = np.array(config["key"], np.uint32)
-    return jax.random.wrap_key_data(jnp.asarray(data), impl=config["key_impl"])
-
-
 def _resumed_plan(
-    folder: Folder,
-    sampler: Sampler | Sequence[Sampler] | None,
-    potential: Potential | None,
-    num_steps: int | None,
-    mesh: Mesh | None,
+    folder: Folder, stored: StoredProgram, num_steps: int | None, mesh: Mesh | None
 ) -> Plan:
     """The plan of a folder with the new arguments, checked against it."""
     config = folder.config
@@ -181,14 +192,13 @@ def _resumed_plan(
             f"num_steps is {total}, but the run in {folder.path} was begun for"
             f" {config['num_steps']}: it can be made longer, not shorter"
         )
-    given = sampler is not None or potential is not None
-    known, potential = _program(folder, sampler, potential)
+    potential = stored.potential
     if mesh is None and not config["is_driven"]:
         before, chains = config["mesh"] or {}, config["num_chains"]
         mesh = mesh_of_cores(chains, batch_size(potential), lambda _: BATCH in before)
-    plan = replace(_plan(folder, known, potential, mesh), num_steps=total)
-    if given:
-        _check_given(folder, plan)
+    plan = replace(_plan(folder, stored.sampler, potential, mesh), num_steps=total)
+    if stored.is_given:
+        _check_given(folder, plan, stored)
     return plan
 
 
@@ -208,24 +218,10 @@ def _plan(folder: Folder, sampler: Sampler, potential: Potential, mesh: Mesh | N
     )
     driven = {"keep_going": config["keep_going"], "is_driven": config["is_driven"]}
     driven["drops_tenth"] = config["drops_tenth"]
-    return Plan(program, potential, _key(config), config["num_steps"], source, **driven)
+    return Plan(program, potential, run_key(config), config["num_steps"], source, **driven)
 
 
-def _program(
-    folder: Folder, sampler: Sampler | Sequence[Sampler] | None, potential: Potential | None
-) -> tuple[Sampler, Potential]:
-    """The given sampler and potential, or those of the folder."""
-    if potential is not None:
-        checks.instance("potential", potential, Potential, "the potential of the run")
-    given = None if sampler is None else one_sampler(sampler, folder.config["num_chains"])[0]
-    if given is not None and potential is not None:
-        return given, potential
-    specs = {s.name: s for s in folder.specs.values() if s.group == "observed_data"}
-    parts = read_program(folder.path, folder.root, specs)
-    return _or(given, parts["sampler"]), _or(potential, parts["potential"])
-
-
-def _check_given(folder: Folder, plan: Plan) -> None:
+def _check_given(folder: Folder, plan: Plan, stored: StoredProgram) -> None:
     """Raise an error if the sampler or potential cannot be that of the run."""
     config = folder.config
     if config["subset"] != isinstance(plan.potential, SubsetPotential):
@@ -234,49 +230,14 @@ def _check_given(folder: Folder, plan: Plan) -> None:
             f"the run in {folder.path} sampled {sampled} of its position: give its potential, for a"
             " subset tacthmc.potentials.subset(…)[0]"
         )
-    structure = read_structure(folder.path)["chains"]
-    now = plan.program.start_shapes(plan.key, structure.state.position).each
-    shapes = [[(x.shape, str(x.dtype)) for x in jax.tree.leaves(t)] for t in (structure, now)]
+    now = plan.program.start_shapes(plan.key, stored.positions).each
+    both = stored.stored.chains, now
+    shapes = [[(x.shape, str(x.dtype)) for x in jax.tree.leaves(tree)] for tree in both]
     if shapes[0] != shapes[1]:
         raise ValueError(
             f"sampler or potential differ from those of the run in {folder.path}: its state has"
             f" arrays {shapes[0]}, with these it would have {shapes[1]}"
         )
-
-
-def _newest(folder: Folder, plan: Plan) -> tuple[Chains, dict[str, Any]]:
-    """The newest intact checkpoint. If the folder is open for writing, damaged ones are moved."""
-    shapes = chain_shapes(plan, read_structure(folder.path)["chains"])
-    writes = folder.lock is not None
-    checkpoints = Checkpoints(folder.path, write=writes)
-    found, reasons, damaged = None, [], []
-    try:
-        for step in checkpoints.steps():
-            try:
-                chains, notes = restore(checkpoints, step, plan, shapes)
-                if writes:
-                    ends = notes["counts"], notes["rows"]
-                    raise_together(lambda ends=ends: check_end(folder, *ends))
-            except (StoreError, OtherProcessError) as error:
-                reasons.append(str(error))
-                damaged.append(step)
-                warnings.warn(f"{folder.path}: {error}; trying an older one", stacklevel=5)
-                continue
-            restore_memory(plan, checkpoints, step)
-            found = chains, notes
-            break
-    finally:
-        checkpoints.close()
-    if found is None:
-        why = "; ".join(reasons) or "there is none"
-        raise StoreError(
-            f"{folder.path} has no sound checkpoint ({why}). Nothing was changed; the draws that"
-            f" were written can be read with tacthmc.load({str(folder.path)!r})"
-        )
-    if writes and jax.process_index() == 0:
-        for step in damaged:
-            folder.move_aside(f"checkpoints/{step}")
-    return found
 
 
 def _announce(folder: Folder, notes: dict[str, Any], plan: Plan) -> bool:
@@ -307,69 +268,3 @@ def _announce(folder: Folder, notes: dict[str, Any], plan: Plan) -> bool:
             file=sys.stderr,
         )
     return not other
-
-
-def load(
-    path: str | Path,
-    *,
-    sampler: Sampler | Sequence[Sampler] | None = None,
-    potential: Potential | None = None,
-    callbacks: Sequence[Callback] = (),
-) -> Run:
-    """Read a stored run, finished or not. Draws are read from disk when they are needed.
-
-    Args:
-        path: the folder of the run. Loading runs code from it: only load what you trust.
-        sampler: the sampler of the run, if the folder could not store it. Draws, trace and
-            statistics do not need it.
-        potential: the potential of the run, under the same conditions.
-        callbacks: observers, whose memory at the end of the run is restored.
-
-    >>> import jax, jax.numpy as jnp, tacthmc, tempfile
-    >>> folder = tempfile.mkdtemp() + "/run"
-    >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
-    >>> run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), target, jnp.zeros(2), 1_000,
-    ...                      store=folder)
-    >>> bool((load(folder).draws == run.draws).all())
-    True
-    """
-    check_callbacks(callbacks)
-    folder = Folder.open(path)
-    return _loaded(folder, lambda: _program(folder, sampler, potential), callbacks)
-
-
-def _loaded(folder: Folder, program: Any, callbacks: Sequence[Callback] = ()) -> Run:
-    config, status = folder.config, folder.status
-
-    def known() -> tuple[list[Sampler], Potential]:
-        with jax.enable_x64(config["x64"]):
-            sampler, potential = program()
-            per_chain = config["sampler_per_chain"]
-            return unstacked(sampler, config["num_chains"], per_chain), potential
-
-    def chains() -> Any:
-        with jax.enable_x64(config["x64"]):
-            sampler, potential = program()
-            plan = replace(_plan(folder, sampler, potential), callbacks=tuple(callbacks))
-            return _newest(Folder.open(folder.path), plan)[0]
-
-    failures = tuple(Failure.from_json(fields) for fields in status.get("failures", []))
-    record, keep = stored_record(folder), Keep(**config["keep"])
-    if config["drops_tenth"]:
-        record, keep = without_warm_up(record, keep, status["steps"])
-    until = status.get("until")
-    return Run(
-        program=known,
-        key=_key(config),
-        record=record,
-        # Observers need their memory now. Otherwise nothing is read before it is used.
-        chains=chains() if callbacks else chains,
-        failures=failures,
-        num_steps=status["steps"],
-        keep=keep,
-        interrupted=not status["finished"] and (config["keep_going"] or not failures),
-        seconds=status.get("seconds", 0.0),
-        compile_seconds=status.get("compile_seconds", 0.0),
-        folder=folder,
-        until=None if until is None else Standing(*until["standing"]),
-    )

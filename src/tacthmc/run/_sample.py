@@ -152,8 +152,8 @@ def run_plan(
         goal = None if plan.until is None else Goal(plan, chains)
         driver = Driver(plan, chains, record, feeder, compile_seconds=compile_seconds, goal=goal)
         return plan.result(record, driver.run())
-    folder = new_folder(plan, chains, feeder)
-    return run_in_folder(plan, folder, chains, feeder, None, compile_seconds=compile_seconds)
+    folder, kept = new_folder(plan, chains, feeder)
+    return run_in_folder(plan, folder, kept, chains, feeder, None, compile_seconds=compile_seconds)
 
 
 def one_key(key: Any) -> Array:

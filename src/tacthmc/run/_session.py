@@ -1,40 +1,41 @@
 """Running a plan with a folder, from the start or from a checkpoint."""
 
+import contextlib
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from tacthmc.compiler._hosts import raise_together
-from tacthmc.compiler._mesh import ambient
 from tacthmc.dynamics import Sampler
 from tacthmc.potentials import SubsetPotential
 from tacthmc.run._driver import Driver
 from tacthmc.run._failure import Failure
 from tacthmc.run._feed import Feeder
 from tacthmc.run._goal import Goal
-from tacthmc.run._monitor import Observer
+from tacthmc.run._interval import Kept
 from tacthmc.run._plan import Plan
+from tacthmc.run._potential_facts import potential_facts
 from tacthmc.run._program import Chains
 from tacthmc.run._record import StoredRecord
 from tacthmc.run._result import Run
+from tacthmc.run._thermostat_laws import NOISE_GRADIENTS
 from tacthmc.run._writer import StoreWriter, array_specs
-from tacthmc.store._checkpoint import Checkpoints
-from tacthmc.store._errors import StoreError, writing
+from tacthmc.store._errors import writing
 from tacthmc.store._folder import Folder, device_name
-from tacthmc.store._pickles import (
-    data_specs,
-    observed,
-    read_structure,
-    write_program,
-    write_structure,
-)
+from tacthmc.store._pickles import data_specs, observed, write_program
+from tacthmc.store._structure import write_sampler, write_structure
+
+MAX_MEASURED_SECONDS, MAX_COST = 1.0, 0.05
+"""The time that measurements at the end of a run may take, and the same as a share of the run."""
 
 
-def new_folder(plan: Plan, chains: Chains, feeder: Feeder | None) -> Folder:
-    """A folder with everything that does not change in a run. It is not sealed yet."""
+def new_folder(plan: Plan, chains: Chains, feeder: Feeder | None) -> tuple[Folder, Kept]:
+    """A folder with everything that does not change in a run, and the shapes of a draw.
+
+    The folder is not sealed yet.
+    """
     program, store = plan.program, plan.store
     assert store is not None
     chunk = program.chunk_shapes(chains, _feed_shapes(plan, feeder))
@@ -63,9 +64,10 @@ def new_folder(plan: Plan, chains: Chains, feeder: Feeder | None) -> Folder:
         "mesh": None if mesh is None else dict(mesh.shape),
         "sampler": repr(program.sampler),
         "tuning": _tuning(program.sampler),
-        "potential": type(plan.potential).__name__,
+        "potential": potential_facts(plan.potential)._asdict(),
         "subset": isinstance(plan.potential, SubsetPotential),
     }
+    kept = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[2:], s.dtype), chunk.kept)
     folder = raise_together(lambda: Folder.create(store.path, config, specs, jax.process_index()))
 
     def fill() -> None:
@@ -73,11 +75,11 @@ def new_folder(plan: Plan, chains: Chains, feeder: Feeder | None) -> Folder:
             folder.write_whole("posterior/chain", np.arange(plan.num_chains))
             for name, value in data.items():
                 folder.write_whole(f"observed_data/{name}", value)
-            kept = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape[2:], s.dtype), chunk.kept)
             shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), chains.each)
-            write_structure(folder.path, {"chains": shapes, "kept": kept})
+            write_structure(folder.path, shapes, kept, program.axes.each)
+            write_sampler(folder.path, program.sampler)
             if store.with_program:
-                parts = {"sampler": program.sampler, "potential": plan.potential}
+                parts = {"sampler": program.sampler, "potential": plan.potential, "kept": kept}
                 write_program(folder.path, parts, data)
 
     try:
@@ -86,7 +88,7 @@ def new_folder(plan: Plan, chains: Chains, feeder: Feeder | None) -> Folder:
     except BaseException:
         folder.close()
         raise
-    return folder
+    return folder, kept
 
 
 def _feed_shapes(plan: Plan, feeder: Feeder | None) -> Any:
@@ -100,49 +102,10 @@ def _feed_shapes(plan: Plan, feeder: Feeder | None) -> Any:
     )
 
 
-def chain_shapes(plan: Plan, each: Any) -> Chains:
-    """The shapes of the chains of a stored run, from those of their states (``each``)."""
-    return Chains(each, jax.eval_shape(lambda: jax.random.split(plan.key, plan.num_chains)))
-
-
-def restore(
-    checkpoints: Checkpoints, step: int, plan: Plan, shapes: Chains
-) -> tuple[Chains, dict[str, Any]]:
-    """The chains of a checkpoint on the devices of the plan, and its notes.
-
-    Raises a StoreError if the checkpoint is damaged.
-    """
-    program = plan.program
-    sharding: Any = SingleDeviceSharding(jax.devices()[0])
-    if program.mesh is not None:
-        name = program.shape.chain_axis
-        spec = PartitionSpec(name) if name else PartitionSpec()
-        sharding = NamedSharding(program.mesh, spec)
-    words = program.packed_shape(shapes)
-    like = jax.ShapeDtypeStruct(words.shape, words.dtype, sharding=sharding)
-    with ambient(program.mesh):
-        found, notes = raise_together(lambda: checkpoints.restore(step, like))
-    try:
-        return program.unpack(found, shapes), notes
-    except ValueError as error:
-        raise StoreError(f"the checkpoint at step {step} is damaged: {error}") from error
-
-
-def restore_memory(plan: Plan, checkpoints: Checkpoints, step: int) -> None:
-    """Restore the memory of the observers from a checkpoint."""
-    observers = [each for each in plan.callbacks if isinstance(each, Observer)]
-    if not any(observer.memory() for observer in observers):
-        return
-    stored = checkpoints.memory(step)
-    for number, observer in enumerate(observers):
-        start = f"{number}."
-        own = {n.removeprefix(start): v for n, v in stored.items() if n.startswith(start)}
-        observer.remember({name: np.asarray(value) for name, value in own.items()})
-
-
 def run_in_folder(
     plan: Plan,
     folder: Folder,
+    kept: Kept,
     chains: Chains,
     feeder: Feeder | None,
     notes: dict[str, Any] | None,
@@ -151,7 +114,8 @@ def run_in_folder(
 ) -> Run:
     """Run with a store, from the start or from the ``notes`` of a checkpoint.
 
-    ``same`` says whether the devices and versions are the same as before.
+    ``kept`` has the shapes of a draw. ``same`` says whether the devices and versions are the same
+    as before.
     """
     writer = None
     before = notes or {"done": 0, "seconds": 0.0, "compile_seconds": 0.0, "failures": []}
@@ -179,12 +143,20 @@ def run_in_folder(
         if writer is not None:
             writer.close()
         folder.close()
-    return plan.result(stored_record(folder), outcome, folder)
+    run = plan.result(StoredRecord(folder, kept), outcome, folder)
+    _measure(run)
+    return run
 
 
-def stored_record(folder: Folder) -> StoredRecord:
-    """The record in the folder of a run."""
-    return StoredRecord(folder, read_structure(folder.path)["kept"])
+def _measure(run: Run) -> None:
+    """Measure what readers of the folder cannot, if that takes little time beside the run."""
+    if run.interrupted or run.failures or jax.process_count() > 1 or not run.num_steps:
+        return
+    steps = run.num_steps * run.num_chains * run.sampler.gradients_per_step
+    if NOISE_GRADIENTS * run.seconds / steps <= max(MAX_MEASURED_SECONDS, MAX_COST * run.seconds):
+        # An error is raised when the user asks for the result.
+        with contextlib.suppress(Exception):
+            run.thermostats  # noqa: B018
 
 
 def _tuning(sampler: Sampler) -> Any:

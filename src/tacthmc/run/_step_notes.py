@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacthmc.dynamics import Langevin, NoThermostat
-from tacthmc.potentials._exact import has_exact_energies
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
@@ -47,7 +46,7 @@ def step_notes(run: "Run") -> list[str]:
 
 def _has_law(run: "Run") -> bool:
     """Whether there is a thermostat at unit temperature, and no noise in the force."""
-    if not run.program_is_known or not isinstance(run.sampler, Langevin):
+    if not run.sampler_is_known or not isinstance(run.sampler, Langevin):
         return False
     has_thermostat = not isinstance(run.sampler.thermostat, NoThermostat)
-    return has_thermostat and run.sampler.tempering is None and has_exact_energies(run.potential)
+    return has_thermostat and run.sampler.tempering is None and run.facts.is_exact

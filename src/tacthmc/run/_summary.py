@@ -108,9 +108,10 @@ def summarize(run: "Run") -> Summary:
     """Compute the summary of a run."""
     xi, scalars = _xi_theory(run), _scalars(run)
     modes, replicas = mode_notes(run), replica_notes(run)
+    thermostats = run.thermostats
     tuning = _tuning_notes(run, scalars.disagree)
     warnings = tuning + modes.notes + replicas.notes + step_notes(run)
-    notes = _notes(run, xi.hottest) + scalars.notes + warnings
+    notes = _notes(run, xi.hottest) + scalars.notes + warnings + _unmeasured_notes(run)
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
     weighted = " of all temperatures, weighted" if run.keep.all_temperatures else ""
     summary = Summary(
@@ -125,7 +126,7 @@ def summarize(run: "Run") -> Summary:
         expected_plateau_share=xi.plateau_share,
         round_trips=[int(x) for x in run.round_trips],
         flatness=[float(x) for x in run.flatness] if xi.uniform else [],
-        thermostats=run.thermostats,
+        thermostats=thermostats,
         notes=notes,
         scheduled=xi.hottest is not None and not xi.uniform,
         hottest=xi.hottest,
@@ -190,7 +191,7 @@ class _XiTheory(NamedTuple):
 
 
 def _xi_theory(run: "Run") -> _XiTheory:
-    if not (run.has_tempering and run.program_is_known and isinstance(run.sampler, Langevin)):
+    if not (run.has_tempering and run.sampler_is_known and isinstance(run.sampler, Langevin)):
         return _XiTheory()
     each = [run.tempering_of(chain) for chain in range(run.num_chains)]
     shares = [one.expected_unit_share for one in each]
@@ -212,9 +213,20 @@ def _end_notes(run: "Run") -> list[str]:
     return notes
 
 
+def _unmeasured_notes(run: "Run") -> list[str]:
+    """What could not be measured, because the functions of the potential are not read."""
+    what = ", ".join(run.measurements.missing)
+    if not what:
+        return []
+    return [
+        f"not checked: {what}. It takes the potential, whose functions are not read from the"
+        " folder; load the run with potential=, or with trust=True"
+    ]
+
+
 def _tuning_notes(run: "Run", chains_disagree: bool) -> list[str]:
     """What tuning has to say about a run with its sampler."""
-    tuning = run.tuning if run.program_is_known else None
+    tuning = run.tuning if run.sampler_is_known else None
     if tuning is None:
         return []
     said = [tuning.advice if chains_disagree else "", tuning.doubt]

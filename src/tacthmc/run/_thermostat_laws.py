@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 DRAWS, BATCHES = 16, 64
 """The number of draws at which the noise is measured, and the number of batches at each."""
+NOISE_GRADIENTS = DRAWS * BATCHES
+"""The number of gradients that this takes."""
 
 
 def measured_laws(run: "Run") -> list[Law]:

@@ -19,10 +19,13 @@ from tacthmc.store._lock import LOCK, Lock
 from tacthmc.store._pickles import pickler
 from tacthmc.store._store import CONFIG
 
-FORMAT = 3
+FORMAT = 4
 MARKER = "beginning"
 """A file that exists from the creation of a folder until its config is written."""
-UNFINISHED = ("draws.zarr", "checkpoints", "program.pkl", "shapes.pkl", "config.json.part")
+UNFINISHED = (
+    *("draws.zarr", "checkpoints", "program.pkl", "shapes.json", "sampler.json", "posterior.json"),
+    "config.json.part",
+)
 RECTANGLES = ("posterior", "sample_stats", "model_state")
 
 
@@ -158,6 +161,11 @@ class Folder:
             raise StoreError(
                 f"{self.root / path}: a part of the draws cannot be read, the rest can: {error}"
             ) from error
+
+    def read_group(self, group: str) -> dict[str, np.ndarray]:
+        """The arrays of a group that do not grow, by name."""
+        specs = {path: spec for path, spec in self.specs.items() if spec.group == group}
+        return {spec.name: self.read(path, ...) for path, spec in specs.items()}
 
     def write_whole(self, path: str, value: Any) -> None:
         """Write an array that does not grow."""

@@ -1,12 +1,17 @@
 """Pickles of the sampler and potential of a run, so that it can be resumed without its script.
 
 Functions and classes from a script are pickled by value. The data of a posterior are not in the
-pickle but in ``observed_data`` of the store, once, where other tools find them too. Unpickling runs
-code: resume only what you trust.
+pickle but in ``observed_data`` of the store, once, where other tools find them too.
+
+Unpickling can run any code. It is therefore done only for a caller who says that the folder is
+trusted, or if this process wrote the same bytes. Nothing else in a folder is a pickle.
 """
 
+import hashlib
 import io
+import os
 import pickle
+import platform
 import warnings
 from pathlib import Path
 from typing import Any
@@ -22,7 +27,12 @@ from tacthmc.store._arrays import ArraySpec, opened
 from tacthmc.store._errors import StoreError, needs
 
 FILE = "program.pkl"
-SHAPES = "shapes.pkl"
+
+PRIVATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+"""How a file is opened that gets its own permissions."""
+
+_written: set[str] = set()
+"""The digests of the pickles that this process wrote."""
 
 
 class NotPortableWarning(UserWarning):
@@ -55,13 +65,6 @@ def pickler() -> Any:
     return cloudpickle.Pickler
 
 
-def write_structure(folder: Path, structure: dict[str, Any]) -> None:
-    """Pickle the shapes of the chains and draws of a run."""
-    buffer = io.BytesIO()
-    pickler()(buffer).dump(structure)
-    (folder / SHAPES).write_bytes(buffer.getvalue())
-
-
 def write_program(folder: Path, parts: dict[str, Any], data: dict[str, Any]) -> None:
     """Pickle the sampler and the potential, or warn if that is not possible."""
     base: Any = pickler()
@@ -82,19 +85,26 @@ def write_program(folder: Path, parts: dict[str, Any], data: dict[str, Any]) -> 
             stacklevel=4,
         )
         return
-    (folder / FILE).write_bytes(buffer.getvalue())
+    content = buffer.getvalue()
+    _written.add(hashlib.sha256(content).hexdigest())
+    # It may hold code and keys of the user, so no one else reads or replaces it.
+    with os.fdopen(os.open(folder / FILE, PRIVATE, 0o600), "wb") as file:
+        file.write(content)
 
 
-def read_structure(folder: Path) -> dict[str, Any]:
-    """The shapes of the chains and draws of a run."""
-    try:
-        return pickle.loads((folder / SHAPES).read_bytes())
-    except Exception as error:
-        raise StoreError(f"{folder / SHAPES} cannot be read: {error}") from error
+def has_program(folder: Path) -> bool:
+    """Whether the folder has a pickled program."""
+    return (folder / FILE).exists()
 
 
-def read_program(folder: Path, root: Path, specs: dict[str, ArraySpec]) -> dict[str, Any]:
-    """The parts from :func:`write_program`, with the data read from the store."""
+def read_program(
+    folder: Path, root: Path, specs: dict[str, ArraySpec], python: str, trust: bool
+) -> dict[str, Any]:
+    """The parts from :func:`write_program`, with the data read from the store.
+
+    ``python`` is the version that wrote them. Nothing is unpickled without ``trust``, unless this
+    process wrote the pickle.
+    """
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, pid: Any) -> Any:
@@ -105,19 +115,43 @@ def read_program(folder: Path, root: Path, specs: dict[str, ArraySpec]) -> dict[
             except ValueError as error:
                 raise StoreError(f"{root / spec.path}: the data cannot be read: {error}") from error
 
-    path = folder / FILE
-    if not path.exists():
-        raise StoreError(
-            f"{folder} has no {FILE} (the functions of the run could not be pickled, or"
-            " Store.with_program was False): pass the sampler= and potential= of the run"
-        )
+    content = _content(folder, python, trust)
     try:
-        with path.open("rb") as file:
-            return Unpickler(file).load()
+        return Unpickler(io.BytesIO(content)).load()
     except StoreError:
         raise
     except Exception as error:
         raise StoreError(
-            f"{path} cannot be read ({type(error).__name__}: {error}): make the modules of its"
-            " functions importable, or pass the sampler= and potential= of the run"
+            f"{folder / FILE} cannot be read ({type(error).__name__}: {error}): make the modules of"
+            " its functions importable, or pass the sampler= and potential= of the run"
         ) from error
+
+
+def _content(folder: Path, python: str, trust: bool) -> bytes:
+    """The bytes of the pickle, if they may be unpickled here."""
+    path = folder / FILE
+    if not has_program(folder):
+        raise StoreError(
+            f"{folder} has no {FILE} (the functions of the run could not be pickled, or"
+            " Store.with_program was False): pass the sampler= and potential= of the run"
+        )
+    here = platform.python_version()
+    if _minor(python) != _minor(here):
+        # The code of functions differs between versions, and another one's may crash.
+        raise StoreError(
+            f"the functions in {path} are code of Python {_minor(python)}, and this is Python"
+            f" {_minor(here)}: pass the sampler= and potential= of the run, or resume it with"
+            f" Python {_minor(python)}"
+        )
+    content = path.read_bytes()
+    if not trust and hashlib.sha256(content).hexdigest() not in _written:
+        raise StoreError(
+            f"{path} is a pickle of the run's functions, and unpickling can run any code. If you"
+            " made this run, or trust who did, say so: tacthmc.resume(…, trust=True), or tacthmc"
+            " resume --trust. Otherwise pass the potential= (and sampler=) of the run"
+        )
+    return content
+
+
+def _minor(version: str) -> str:
+    return ".".join(str(version).split(".")[:2])

@@ -33,6 +33,9 @@ class Tuning:
     step_size  0.1  0.4 over the largest curvature, 4
     """
 
+    is_stored_by_fields = True
+    """A stored run has all of it, by the names of its attributes."""
+
     def __init__(
         self,
         choices: tuple[Choice, ...],

@@ -306,7 +306,8 @@ def test_functions_that_cannot_be_pickled(tmp_path):
     assert np.array_equal(loaded.draws, run.draws)
     assert "R-hat" in str(loaded.summary())
     with pytest.raises(tacthmc.StoreError, match="pass the sampler= and potential="):
-        loaded.sampler  # noqa: B018
+        loaded.potential  # noqa: B018
+    assert loaded.sampler == run.sampler
 
     def more(sampler):
         return tacthmc.resume(path, num_steps=1_000, sampler=sampler, potential=target)
