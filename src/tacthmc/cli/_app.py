@@ -57,6 +57,12 @@ Seed = typer.Option(help="Seed of all random numbers.", min=0, max=MAX_SEED)
 Folder = Annotated[Path, typer.Argument(help="The folder of the run.", show_default=False)]
 
 
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Unpickle functions in the folder, which can run any code."),
+]
+
+
 class Figure(StrEnum):
     """The names of the studies, for --help without importing the studies."""
 
@@ -381,14 +387,15 @@ def report(
             " By default those that look suspicious, and the first."
         ),
     ] = None,
+    trust: Trust = False,
 ) -> None:
     """Write a report on a run, finished or not: one HTML file that needs no network."""
     import tacthmc
 
     with _short_errors():
-        loaded = {path.name: tacthmc.load(path) for path in runs}
+        loaded = {path.name: tacthmc.load(path, trust=trust) for path in runs}
         if len(loaded) < len(runs):
-            loaded = {str(path): tacthmc.load(path) for path in runs}
+            loaded = {str(path): tacthmc.load(path, trust=trust) for path in runs}
         written = tacthmc.write_report(
             next(iter(loaded.values())) if len(loaded) == 1 else loaded,
             out or runs[0] / "report.html",
@@ -402,6 +409,8 @@ def report(
         "tacthmc resume runs/model",
         "tacthmc resume runs/model --steps 1000000",
         "tacthmc resume runs/model --until 1000",
+        "tacthmc resume runs/model --trust",
+        "tacthmc resume runs/model --model model.py",
     )
     + f"\n\n{EXIT_CODES}"
 )
@@ -418,17 +427,45 @@ def resume(
             show_default=False,
         ),
     ] = None,
+    trust: Trust = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py[:NAME]",
+            help="Take the potential from this file, and nothing from a pickle in the folder.",
+            show_default=False,
+        ),
+    ] = None,
+    changed: Annotated[
+        bool,
+        typer.Option("--changed", help="Go on though sampler, potential or data have changed."),
+    ] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")
     ] = True,
     strict: Strict = False,
 ) -> None:
-    """Continue a run that was killed or interrupted, or make a finished one longer."""
-    import tacthmc
+    """Continue a run that was killed or interrupted, or make a finished one longer.
 
-    with _short_errors():
+    The functions of a run are stored as a pickle, which can run any code. --trust says that you or
+    people you trust have made the run. --model takes the functions from a file instead.
+    """
+    import tacthmc
+    from tacthmc.cli._model_file import load_model, split_argument
+
+    file, name = (None, None) if model is None else split_argument(model)
+    with _short_errors(file):
+        given = None if file is None else load_model(file, name)
         condition = None if until is None else tacthmc.effective(until)
-        run = tacthmc.resume(path, num_steps=steps, until=condition)
+        run = tacthmc.resume(
+            path,
+            num_steps=steps,
+            until=condition,
+            potential=None if given is None else given.potential,
+            like=None if given is None else given.start,
+            trust=trust,
+            changed=changed,
+        )
         typer.echo(str(run.summary()))
         _afterwards(run, path, report)
     _finish(run, strict)
@@ -438,12 +475,12 @@ def resume(
     epilog=_examples("tacthmc summary runs/model", "tacthmc summary runs/model --strict")
     + f"\n\n{EXIT_CODES}"
 )
-def summary(path: Folder, strict: Strict = False) -> None:
+def summary(path: Folder, trust: Trust = False, strict: Strict = False) -> None:
     """Print the summary of a stored run, finished or not."""
     import tacthmc
 
     with _short_errors():
-        run = tacthmc.load(path)
+        run = tacthmc.load(path, trust=trust)
         typer.echo(str(run.summary()))
     raise typer.Exit(exit_code(run, strict))
 

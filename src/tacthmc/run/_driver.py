@@ -23,6 +23,7 @@ from tacthmc.run._monitor import ChunkDraws, Monitor, Observer, Progress, Snapsh
 from tacthmc.run._plan import Outcome, Plan
 from tacthmc.run._program import Chains, Chunk
 from tacthmc.run._record import MemoryRecord, columns_of, to_host
+from tacthmc.run._same_posterior import probe
 from tacthmc.run._writer import MAX_BUFFER_BYTES, StoreWriter
 
 CHUNK_SECONDS = 1.0
@@ -381,6 +382,7 @@ class Driver:
             "failures": [failure.to_json() for failure in outcome.failures],
             "places": _furthest(self._places),
             "until": None if self._goal is None else self._goal.notes(),
+            "probe": probe(self._plan, outcome.chains, self._feeder),
         }
         steps = outcome.done * self._plan.every
         memory = {

@@ -1,7 +1,5 @@
 """Feeding batches from a loader to the device, prepared while the previous chunk runs."""
 
-import base64
-import pickle
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -12,6 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tacthmc.compiler._mesh import BATCH, CHAINS, axis, held_chains
 from tacthmc.potentials._streamed import Source
+from tacthmc.store._pickles import from_plain_or_pickled, plain_or_pickled
 
 MAX_FEED_BYTES = 1 << 27
 """The largest size of the batches of a chunk. Two chunks are held: in use, and in preparation."""
@@ -27,15 +26,16 @@ class Feed(NamedTuple):
 class Stream:
     """The endless batches of one loader, and the place in it."""
 
-    def __init__(self, loader: Any, place: Any = None):
-        """Begin at ``place``, an earlier result of :meth:`place`."""
+    def __init__(self, loader: Any, place: Any = None, trust: bool = False):
+        """Begin at ``place``, an earlier result of :meth:`place`, unpickled only with ``trust``."""
         self._loader, self._iterator = loader, iter(loader)
         self._taken = 0
         self._shapes: Any = None
         if place is None:
             return
         if place["state"] is not None and hasattr(self._iterator, "set_state"):
-            self._iterator.set_state(_decoded(place["state"]))
+            what = "the state of the loader"
+            self._iterator.set_state(from_plain_or_pickled(place["state"], what, trust))
             self._taken = place["taken"]
         else:
             for _ in range(place["taken"]):
@@ -45,7 +45,7 @@ class Stream:
         """The place in the loader, as a JSON value."""
         state = None
         if hasattr(self._iterator, "get_state") and hasattr(self._iterator, "set_state"):
-            state = _encoded(self._iterator.get_state())
+            state = plain_or_pickled(self._iterator.get_state())
         return {"taken": self._taken, "state": state}
 
     def _next(self) -> Any:
@@ -96,15 +96,19 @@ class Feeder:
         every: int,
         mesh: Mesh | None,
         places: list[Any] | None,
+        trust: bool = False,
     ):
-        """Open the loaders, at the ``places`` of a checkpoint if there are any."""
+        """Open the loaders, at the ``places`` of a checkpoint if there are any.
+
+        A state that a checkpoint has as a pickle is read with ``trust`` only.
+        """
         self.per_chain, self._num_chains = source.per_chain, num_chains
         self._every, self._mesh = every, mesh
         self._held = held_chains(mesh, num_chains) if source.per_chain else np.arange(1)
         # A chain held by another process has no stream here, and that process knows its place.
         places = places or [None] * (num_chains if source.per_chain else 1)
         self.places = places
-        self._streams = {int(c): Stream(source.open(int(c)), places[c]) for c in self._held}
+        self._streams = {int(c): Stream(source.open(int(c)), places[c], trust) for c in self._held}
         # The first batches are checked before the run, and then used in it.
         self._ahead = {c: stream.take() for c, stream in self._streams.items()}
         self.example = next(iter(self._ahead.values()))
@@ -188,12 +192,3 @@ class Feeder:
         if self._mesh is None:
             return jax.device_put(part((slice(None),) * len(shape)))
         return jax.make_array_from_callback(shape, NamedSharding(self._mesh, spec), part)
-
-
-def _encoded(state: Any) -> str:
-    # A pickle, because JSON turns tuples into lists and numeric keys into strings.
-    return base64.b64encode(pickle.dumps(state)).decode()
-
-
-def _decoded(state: str) -> Any:
-    return pickle.loads(base64.b64decode(state))

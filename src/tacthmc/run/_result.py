@@ -38,6 +38,7 @@ from tacthmc.run._trimmed import Trimmed
 from tacthmc.store._errors import StoreError
 from tacthmc.store._folder import Folder
 from tacthmc.store._pickles import observed
+from tacthmc.store._plain_zarr import check_plain
 
 
 class Run:
@@ -394,6 +395,7 @@ class Run:
         """
         first = self._record.first if isinstance(self._record, Trimmed) else 0
         if self._folder is not None and not self.keep.all_temperatures and first is not None:
+            check_plain(self._folder.root, self._folder.specs)
             stored = open_store(self._folder.root)
             return stored.isel(draw=slice(first, None)) if first else stored
         if self._folder is None:

@@ -32,7 +32,8 @@ from tacthmc.run._plan import (
 )
 from tacthmc.run._program import Program, unstacked
 from tacthmc.run._result import Run
-from tacthmc.run._session import run_in_folder
+from tacthmc.run._same_posterior import different_numbers, different_parts, probe, refuse
+from tacthmc.run._session import replace_program, run_in_folder
 from tacthmc.run._stored_program import StoredProgram
 from tacthmc.store._folder import Folder, device_name, versions
 from tacthmc.store._store import Store
@@ -54,6 +55,7 @@ def resume(
     until: Effective | None = None,
     like: Any = None,
     trust: bool = False,
+    changed: bool = False,
 ) -> Run:
     """Continue a stored run that was killed or interrupted, or make a finished one longer.
 
@@ -79,6 +81,9 @@ def resume(
         trust: whether to unpickle the functions and classes in the folder. That can run any code:
             only do it with runs that you or people you trust have made. A folder that this process
             has written needs no trust.
+        changed: whether to go on though sampler, potential or data differ from those before. The
+            draws are then of two posteriors, and the summary says so. Otherwise a difference is an
+            error that names it.
 
     >>> import jax, jax.numpy as jnp, tacthmc, tempfile
     >>> folder = tempfile.mkdtemp() + "/run"
@@ -100,7 +105,7 @@ def resume(
             given.check(plan.every)
             plan = replace(plan, store=given, progress=progress, callbacks=tuple(callbacks))
             plan = _with_condition(folder, plan, until, stored)
-            return _resumed(folder, plan, stored)
+            return _resumed(folder, plan, stored, changed)
     finally:
         folder.close()
 
@@ -111,8 +116,9 @@ def _store(folder: Folder) -> Store:
     return Store(folder.path, config["checkpoint_seconds"], config["checkpoint_steps"])
 
 
-def _resumed(folder: Folder, plan: Plan, stored: StoredProgram) -> Run:
+def _resumed(folder: Folder, plan: Plan, stored: StoredProgram, changed: bool) -> Run:
     chains, notes = newest(folder, _packing(plan, stored), plan.callbacks)
+    parts = raise_together(lambda: different_parts(folder, plan))
     failures = [Failure.from_json(fields) for fields in notes["failures"]]
     if failures and not plan.keep_going:
         raise ValueError(
@@ -120,6 +126,8 @@ def _resumed(folder: Folder, plan: Plan, stored: StoredProgram) -> Run:
             f" tacthmc.load({str(folder.path)!r})."
         )
     if notes["done"] >= plan.intervals or _has_reached(folder, notes, plan):
+        if parts:
+            refuse(folder, parts, None)
         several = folder.config["sampler_per_chain"]
         sampler = plan.program.samplers if several else plan.program.sampler
         known = StoredProgram(folder, sampler, plan.potential, stored.like)
@@ -128,10 +136,18 @@ def _resumed(folder: Folder, plan: Plan, stored: StoredProgram) -> Run:
     if plan.source is not None:
         source, places = plan.source, notes["places"]
         feeder = raise_together(
-            lambda: Feeder(source, plan.num_chains, plan.every, plan.program.mesh, places)
+            lambda: Feeder(
+                source, plan.num_chains, plan.every, plan.program.mesh, places, stored.trust
+            )
         )
     size = feeder.batch_size if feeder else batch_size(plan.potential)
     check_batch(plan.program.mesh, size)
+    numbers = different_numbers(notes.get("probe"), probe(plan, chains, feeder))
+    if parts or numbers:
+        if not changed:
+            refuse(folder, parts, numbers)
+        kept, step = stored.resumed_kept, notes["steps"]
+        raise_together(lambda: replace_program(folder, kept, plan, step, parts + numbers))
     same = _announce(folder, notes, plan)
     until = None if plan.until is None else plan.until.to_json()
     now = {"num_steps": plan.num_steps, "until": until}

@@ -1,6 +1,7 @@
 """Running a plan with a folder, from the start or from a checkpoint."""
 
 import contextlib
+import platform
 from typing import Any
 
 import jax
@@ -20,11 +21,12 @@ from tacthmc.run._potential_facts import potential_facts
 from tacthmc.run._program import Chains
 from tacthmc.run._record import StoredRecord
 from tacthmc.run._result import Run
+from tacthmc.run._same_posterior import write_parts
 from tacthmc.run._thermostat_laws import NOISE_GRADIENTS
 from tacthmc.run._writer import StoreWriter, array_specs
 from tacthmc.store._errors import writing
 from tacthmc.store._folder import Folder, device_name
-from tacthmc.store._pickles import data_specs, observed, write_program
+from tacthmc.store._pickles import data_specs, has_program, observed, write_program
 from tacthmc.store._structure import write_sampler, write_structure
 
 MAX_MEASURED_SECONDS, MAX_COST = 1.0, 0.05
@@ -78,6 +80,7 @@ def new_folder(plan: Plan, chains: Chains, feeder: Feeder | None) -> tuple[Folde
             shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), chains.each)
             write_structure(folder.path, shapes, kept, program.axes.each)
             write_sampler(folder.path, program.sampler)
+            write_parts(folder.path, plan)
             if store.with_program:
                 parts = {"sampler": program.sampler, "potential": plan.potential, "kept": kept}
                 write_program(folder.path, parts, data)
@@ -89,6 +92,26 @@ def new_folder(plan: Plan, chains: Chains, feeder: Feeder | None) -> tuple[Folde
         folder.close()
         raise
     return folder, kept
+
+
+def replace_program(
+    folder: Folder, kept: Kept, plan: Plan, step: int, differences: list[str]
+) -> None:
+    """Store another sampler and potential, with what differs, for a run that goes on with them."""
+    if jax.process_index() != 0:
+        return
+    with writing(folder.path, "writing the changed settings"):
+        write_sampler(folder.path, plan.program.sampler)
+        write_parts(folder.path, plan)
+        if has_program(folder.path):
+            parts = {"sampler": plan.program.sampler, "potential": plan.potential, "kept": kept}
+            # The data of before stay in the store: they are those of the draws before.
+            write_program(folder.path, parts, {})
+            folder.config["program_python"] = platform.python_version()
+    before = folder.config.get("changes", [])
+    folder.config["changes"] = [*before, {"step": step, "what": differences}]
+    folder.config["potential"] = potential_facts(plan.potential)._asdict()
+    folder.seal()
 
 
 def _feed_shapes(plan: Plan, feeder: Feeder | None) -> Any:

@@ -86,9 +86,11 @@ def _is_stack(potential: Potential, init: Position, example: Any) -> bool:
 
 
 @eqx.filter_jit
-def _first_estimates(
+def first_estimates(
     potential: Potential, positions: Position, key: Array, example: Any
 ) -> tuple[Any, Any]:
+    """The energy and gradient of a batch for each chain."""
+
     def one(chain: Array, position: Position) -> tuple[Any, Any]:
         own = potential.for_chain(chain)
         batch = own.batch(jax.random.fold_in(key, chain), position, example)
@@ -111,7 +113,7 @@ def check_start(potential: Potential, positions: Position, key: Array, example: 
                 )
 
     first_bad(positions, "init")
-    energies, gradients = _first_estimates(potential, positions, key, example)
+    energies, gradients = first_estimates(potential, positions, key, example)
     bad = ~np.isfinite(np.asarray(energies))
     if bad.any():
         chain = int(np.argmax(bad))

@@ -10,6 +10,7 @@ from tacthmc import _checks as checks
 from tacthmc.dynamics import Sampler
 from tacthmc.potentials import Potential
 from tacthmc.run._program import one_sampler, unstacked
+from tacthmc.run._start import PerChain
 from tacthmc.store._describe import Restored
 from tacthmc.store._errors import StoreError
 from tacthmc.store._folder import Folder
@@ -36,7 +37,8 @@ class StoredProgram:
             raise TypeError(f"trust must be True or False; got {trust!r}")
         self._folder, self._chains = folder, folder.config["num_chains"]
         self._sampler = None if sampler is None else one_sampler(sampler, self._chains)[0]
-        self._potential, self.like, self._trust = potential, like, trust
+        self._potential, self.trust = potential, trust
+        self.like = like.positions if isinstance(like, PerChain) else like
 
     @property
     def is_given(self) -> bool:
@@ -47,9 +49,9 @@ class StoredProgram:
     def _pickled(self) -> dict[str, Any]:
         folder = self._folder
         specs = {s.name: s for s in folder.specs.values() if s.group == "observed_data"}
-        python = folder.config["versions"]["python"]
+        python = folder.config.get("program_python", folder.config["versions"]["python"])
         with jax.enable_x64(folder.config["x64"]):
-            return read_program(folder.path, folder.root, specs, python, self._trust)
+            return read_program(folder.path, folder.root, specs, python, self.trust)
 
     @cached_property
     def _described(self) -> Restored:
@@ -64,7 +66,7 @@ class StoredProgram:
     @property
     def known_potential(self) -> Potential:
         """The potential, if it was given or its pickle is trusted."""
-        if self._potential is None and not self._trust and has_program(self._folder.path):
+        if self._potential is None and not self.trust and has_program(self._folder.path):
             raise StoreError(
                 f"the potential of the run in {self._folder.path} has functions, and reading a"
                 f" folder runs no code from it: {TO_HAVE_IT}"
@@ -83,7 +85,7 @@ class StoredProgram:
         """The sampler for summaries. Its functions may be missing."""
         if self._sampler is not None:
             return self._sampler
-        if self._trust and not self._described.is_whole:
+        if self.trust and not self._described.is_whole:
             return self._pickled["sampler"]
         if self._described.objects:
             raise StoreError(
@@ -108,7 +110,7 @@ class StoredProgram:
         """The shapes of a draw, in the user's containers as far as they are known."""
         if self.like is not None:
             return self.stored.kept_like(self.like)
-        if self.stored.kept_containers and self._trust:
+        if self.stored.kept_containers and self.trust:
             return self._pickled["kept"]
         return self.stored.kept
 

@@ -208,6 +208,12 @@ def _end_notes(run: "Run") -> list[str]:
     notes = [f"! {failure}" for failure in run.failures]
     if run.interrupted:
         notes.append("! the run was interrupted; these are its results until then")
+    for change in (run.config or {}).get("changes", []):
+        what = "; ".join(change["what"])
+        notes.append(
+            f"! from step {change['step']} on the run went on with something else ({what}): draws"
+            " before and after are mixed"
+        )
     if run.until is not None:
         notes.append(str(run.until))
     return notes

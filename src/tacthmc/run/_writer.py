@@ -16,7 +16,10 @@ from tacthmc.store._arrays import ArraySpec, tensorstore
 from tacthmc.store._checkpoint import Checkpoints
 from tacthmc.store._errors import writing
 from tacthmc.store._folder import RECTANGLES, Folder
+from tacthmc.store._safe import unused_name
 
+UNPUBLISHED = ("places", "probe")
+"""The notes of a checkpoint that readers do not need."""
 MAX_BUFFER_BYTES = 1 << 26
 """The size of the draws in memory from which they are written at once."""
 
@@ -39,9 +42,9 @@ def array_specs(chunk: Chunk, chains: Chains, num_chains: int, shards: int) -> l
     ]
 
     def add(group: str, tree: Any) -> None:
+        taken = {"chain", "draw"}
         for name, leaf in zip(leaf_names(tree), jax.tree.leaves(tree), strict=True):
-            if name in ("chain", "draw"):
-                name = f"{name}_"
+            name = unused_name(name, taken)
             specs.append(
                 ArraySpec(
                     group,
@@ -157,7 +160,7 @@ class StoreWriter:
             "finished": finished,
             "counts": counts.tolist(),
             "rows": rows,
-            **{k: v for k, v in notes.items() if k != "places"},
+            **{k: v for k, v in notes.items() if k not in UNPUBLISHED},
         }
         self.folder.publish(lengths, status)
 

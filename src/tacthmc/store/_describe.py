@@ -5,6 +5,7 @@ value                                       JSON
 ==========================================  ======================================================
 None, bool, int, float, str                 itself
 a list, tuple, set, dict or OrderedDict     ``{"list": […]}``, …, ``{"dict": [[key, value], …]}``
+bytes                                       ``{"bytes": base64}``
 an array, a scalar of NumPy                 ``{"array": base64, "dtype": …, "shape": …, "of": …}``
 the shape of an array                       ``{"shape": […], "dtype": …}``
 an object of a class of this library        ``{"part": "dynamics.PowerCoupling", "fields": {…}}``
@@ -55,10 +56,17 @@ def describe(value: Any) -> Any:
         return {type(value).__name__: [describe(one) for one in value]}
     if isinstance(value, (set, frozenset)):
         return {type(value).__name__: [describe(one) for one in sorted(value, key=repr)]}
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, dict):
-        kind = "ordered" if isinstance(value, OrderedDict) else "dict"
-        return {kind: [[describe(key), describe(one)] for key, one in value.items()]}
+        return _dict(value)
     return _of_a_user(value)
+
+
+def _dict(value: dict[Any, Any]) -> dict[str, Any]:
+    kind = "ordered" if isinstance(value, OrderedDict) else "dict"
+    found: dict[str, Any] = {kind: [[describe(k), describe(v)] for k, v in value.items()]}
+    return found if type(value) in (dict, OrderedDict) else {**found, "of": type(value).__name__}
 
 
 def _array(value: Any) -> dict[str, Any]:
@@ -165,8 +173,9 @@ class _Reader:
             "tuple": lambda d: tuple(self.read(one) for one in d["tuple"]),
             "set": lambda d: {self._key(one) for one in d["set"]},
             "frozenset": lambda d: frozenset(self._key(one) for one in d["frozenset"]),
-            "dict": lambda d: {self._key(k): self.read(v) for k, v in d["dict"]},
-            "ordered": lambda d: OrderedDict((self._key(k), self.read(v)) for k, v in d["ordered"]),
+            "bytes": lambda d: base64.b64decode(d["bytes"], validate=True),
+            "dict": lambda d: self._dict(dict, d["dict"], d.get("of")),
+            "ordered": lambda d: self._dict(OrderedDict, d["ordered"], d.get("of")),
             "named": lambda d: self._container(named_tuple, d["named"], d["fields"]),
             "stand_in": self._stand_in,
             "function": self._function,
@@ -181,6 +190,10 @@ class _Reader:
         if form is None:
             raise StoreError(f"a description has an unknown form: {list(description)[:5]}")
         return self._forms[form](description)
+
+    def _dict(self, make: Any, pairs: list[Any], name: str | None) -> Any:
+        self.containers += [] if name is None else [str(name)]
+        return make((self._key(key), self.read(value)) for key, value in pairs)
 
     def _key(self, description: Any) -> Any:
         key = self.read(description)

@@ -1,4 +1,4 @@
-"""The folder of a run: ``draws.zarr``, ``checkpoints``, ``config.json`` and ``program.pkl``."""
+"""The folder of a run: ``draws.zarr``, ``checkpoints``, JSON files and ``program.pkl``."""
 
 import json
 import platform
@@ -17,6 +17,7 @@ from tacthmc.store._checkpoint import orbax
 from tacthmc.store._errors import StoreError, writing
 from tacthmc.store._lock import LOCK, Lock
 from tacthmc.store._pickles import pickler
+from tacthmc.store._safe import check_array_path, check_inside
 from tacthmc.store._store import CONFIG
 
 FORMAT = 4
@@ -77,7 +78,10 @@ class Folder:
                 )
             if path.exists() and not path.is_dir():
                 raise StoreError(f"{path} is a file; store must name a folder")
-            path.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # It may hold functions and data of the user, so it is private to begin with.
+            path.mkdir(mode=0o700, exist_ok=True)
+            check_inside(path)
             if process == 0:
                 _check_empty(path)
             lock = Lock(path, process)
@@ -113,6 +117,7 @@ class Folder:
         file = path / CONFIG
         if not file.exists():
             raise StoreError(f"{path} holds no run (there is no config.json in it)")
+        check_inside(path)
         try:
             config = json.loads(file.read_text())
             form = config["format"]
@@ -242,6 +247,7 @@ def _clear_unfinished(path: Path) -> None:
 
 
 def _spec(fields: dict[str, Any]) -> ArraySpec:
+    check_array_path(fields["group"], fields["name"])
     return ArraySpec(**{**fields, "tail": tuple(fields["tail"])})
 
 

@@ -7,6 +7,7 @@ Unpickling can run any code. It is therefore done only for a caller who says tha
 trusted, or if this process wrote the same bytes. Nothing else in a folder is a pickle.
 """
 
+import base64
 import hashlib
 import io
 import os
@@ -24,11 +25,13 @@ from tacthmc._positions import leaf_names
 from tacthmc.potentials._base import Potential, innermost
 from tacthmc.potentials._posterior import Posterior
 from tacthmc.store._arrays import ArraySpec, opened
+from tacthmc.store._describe import describe, restored
 from tacthmc.store._errors import StoreError, needs
+from tacthmc.store._safe import unused_name
 
 FILE = "program.pkl"
 
-PRIVATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+PRIVATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 """How a file is opened that gets its own permissions."""
 
 _written: set[str] = set()
@@ -44,7 +47,9 @@ def observed(potential: Potential) -> dict[str, Any]:
     inner = innermost(potential)
     if not isinstance(inner, Posterior):
         return {}
+    taken: set[str] = set()
     names = [f"data.{n}" if n != "theta" else "data" for n in leaf_names(inner.data)]
+    names = [unused_name(name, taken) for name in names]
     return dict(zip(names, jax.tree.leaves(inner.data), strict=True))
 
 
@@ -89,7 +94,28 @@ def write_program(folder: Path, parts: dict[str, Any], data: dict[str, Any]) -> 
     _written.add(hashlib.sha256(content).hexdigest())
     # It may hold code and keys of the user, so no one else reads or replaces it.
     with os.fdopen(os.open(folder / FILE, PRIVATE, 0o600), "wb") as file:
+        os.fchmod(file.fileno(), 0o600)
         file.write(content)
+
+
+def plain_or_pickled(value: Any) -> dict[str, Any]:
+    """The state of a user's object as JSON, pickled only if it has more than plain data."""
+    described = describe(value)
+    if restored(described).is_whole:
+        return {"plain": described}
+    content = pickle.dumps(value)
+    _written.add(hashlib.sha256(content).hexdigest())
+    python = platform.python_version()
+    return {"pickle": base64.b64encode(content).decode(), "python": python}
+
+
+def from_plain_or_pickled(stored: dict[str, Any], what: str, trust: bool) -> Any:
+    """The inverse of :func:`plain_or_pickled`; ``what`` names the value in errors."""
+    if "plain" in stored:
+        return restored(stored["plain"]).value
+    content = base64.b64decode(stored["pickle"])
+    _check_allowed(content, stored["python"], trust, what)
+    return pickle.loads(content)
 
 
 def has_program(folder: Path) -> bool:
@@ -135,22 +161,27 @@ def _content(folder: Path, python: str, trust: bool) -> bytes:
             f"{folder} has no {FILE} (the functions of the run could not be pickled, or"
             " Store.with_program was False): pass the sampler= and potential= of the run"
         )
-    here = platform.python_version()
-    if _minor(python) != _minor(here):
+    content = path.read_bytes()
+    _check_allowed(content, python, trust, f"{path}, which has the functions of the run,")
+    return content
+
+
+def _check_allowed(content: bytes, python: str, trust: bool, what: str) -> None:
+    """Require that a pickle is trusted, and that this Python can read it."""
+    here = _minor(platform.python_version())
+    if _minor(python) != here:
         # The code of functions differs between versions, and another one's may crash.
         raise StoreError(
-            f"the functions in {path} are code of Python {_minor(python)}, and this is Python"
-            f" {_minor(here)}: pass the sampler= and potential= of the run, or resume it with"
-            f" Python {_minor(python)}"
+            f"{what} was pickled by Python {_minor(python)}, and this is Python {here}: pass the"
+            " sampler= and potential= of the run, or resume it with Python"
+            f" {_minor(python)}"
         )
-    content = path.read_bytes()
     if not trust and hashlib.sha256(content).hexdigest() not in _written:
         raise StoreError(
-            f"{path} is a pickle of the run's functions, and unpickling can run any code. If you"
-            " made this run, or trust who did, say so: tacthmc.resume(…, trust=True), or tacthmc"
-            " resume --trust. Otherwise pass the potential= (and sampler=) of the run"
+            f"{what} is a pickle, and unpickling can run any code. If you made this run, or trust"
+            " who did, say so: tacthmc.resume(…, trust=True), or tacthmc resume --trust. Otherwise"
+            " pass the potential= (and sampler=) of the run"
         )
-    return content
 
 
 def _minor(version: str) -> str:

@@ -32,11 +32,11 @@ class Structure(NamedTuple):
     def kept_like(self, like: Any) -> Any:
         """A draw in the containers of ``like``, an example of a position."""
         leaves, theirs = jax.tree.leaves(self.kept.position), jax.tree.leaves(like)
-        shapes = [[np.shape(x) for x in one] for one in (leaves, theirs)]
-        if shapes[0] != shapes[1]:
+        shapes, given = ([np.shape(x) for x in one] for one in (leaves, theirs))
+        if given != shapes and [shape[1:] for shape in given] != shapes:
             raise ValueError(
-                f"like must be a position of the run, with leaves of shapes {shapes[0]}; got"
-                f" {shapes[1]}"
+                f"like must be a position of the run, with leaves of shapes {shapes}, or one of all"
+                f" chains; got {given}"
             )
         position = jax.tree.unflatten(jax.tree.structure(like), leaves)
         return self.kept._replace(position=position)
