@@ -59,7 +59,7 @@ def different_parts(folder: Folder, plan: Plan) -> list[str]:
     try:
         stored = json.loads(file.read_text())
         before, python = dict(stored["parts"]), stored["python"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"{file} is damaged: {error}") from error
     after = now["parts"]
     same_python = python == now["python"]
@@ -178,7 +178,7 @@ def refuse(folder: Folder, parts: list[str], numbers: list[str] | None) -> None:
     listed = "; ".join(differences[:MAX_SHOWN]) + (f"; and {more} more" if more > 0 else "")
     agree = " Energies at the checkpoint agree to rounding." if numbers == [] else ""
     raise ChangedError(
-        f"the run in {folder.path} was begun with something else: {listed}.{agree} Its draws"
-        " and the new ones would be mixed. Go on with what it was begun with, or begin a new run; if the"
-        " difference does not matter, insist with changed=True (tacthmc resume --changed)"
+        f"the run in {folder.path} was begun with something else: {listed}.{agree} Its draws and"
+        " the new ones would be mixed. Go on with what it was begun with, or begin a new run. If"
+        " the difference does not matter, insist: changed=True, or tacthmc resume --changed"
     )

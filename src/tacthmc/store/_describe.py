@@ -279,7 +279,7 @@ def _read_array(description: dict[str, Any]) -> Any:
     return array.copy() if shape else array[()]
 
 
-def _weak(array: np.ndarray) -> jax.Array:
+def _weak(array: Any) -> jax.Array:
     """A weakly typed array, which only numbers of Python make."""
     if array.ndim:
         return jnp.stack([_weak(one) for one in array])

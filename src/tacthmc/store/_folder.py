@@ -121,7 +121,7 @@ class Folder:
         try:
             config = json.loads(file.read_text())
             form = config["format"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise StoreError(f"{file} is damaged: {error}") from error
         if form != FORMAT:
             raise StoreError(

@@ -143,7 +143,10 @@ def read_program(
 
     content = _content(folder, python, trust)
     try:
-        return Unpickler(io.BytesIO(content)).load()
+        parts = Unpickler(io.BytesIO(content)).load()
+        if not isinstance(parts, dict):
+            raise TypeError(f"it holds a {type(parts).__name__}")
+        return parts
     except StoreError:
         raise
     except Exception as error:

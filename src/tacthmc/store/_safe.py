@@ -16,7 +16,7 @@ GROUPS = ("posterior", "model_state", "sample_stats", "trace", "bias", "timing",
 """The groups of arrays in a store."""
 MAX_NAME_BYTES = 200
 """The longest name of an array that every file system takes."""
-RESERVED = ("zarr.json", "zarr.json.part")
+RESERVED = ("zarr.json", "zarr.json.part", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 """Names that files of the store have beside arrays."""
 
 
