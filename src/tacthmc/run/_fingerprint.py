@@ -7,6 +7,7 @@ name: its version is compared elsewhere.
 """
 
 import dataclasses
+import dis
 import functools
 import hashlib
 import sys
@@ -69,7 +70,7 @@ class _Look:
 
     def _inner(self, path: str, value: Any) -> None:
         if isinstance(value, types.FunctionType):
-            self.found[path] = CODE + _digest(_code(value.__code__, value.__doc__))
+            self.found[path] = CODE + _digest(_code(value.__code__))
         elif not isinstance(value, (dict, list, tuple, set, frozenset, Source)):
             self.found[path] = type(value).__qualname__
         for name, part in _parts(value):
@@ -101,7 +102,7 @@ def _array(value: Any) -> str:
             return f"{value.dtype}{list(value.shape)} on several hosts"
     array = np.asarray(value)
     if array.ndim == 0:
-        return f"{array[()]} ({array.dtype})"
+        return f"{array[()]!s} ({array.dtype})"
     if array.nbytes > MAX_ARRAY_BYTES:
         array = array[:: -(-array.nbytes // MAX_ARRAY_BYTES)]
     content = np.ascontiguousarray(array)
@@ -169,15 +170,18 @@ def _of_object(value: Any) -> Iterator[tuple[str, Any]]:
     yield from ((name, getattr(value, name, None)) for name in names)
 
 
-def _code(code: types.CodeType, doc: str | None = None) -> bytes:
+def _code(code: types.CodeType) -> bytes:
     """What a function does, without the names of its variables and its docstring."""
-    found = [code.co_code, repr((code.co_argcount, code.co_kwonlyargcount, code.co_flags)).encode()]
-    found.append(repr(code.co_names).encode())
-    for number, constant in enumerate(code.co_consts):
-        if number == 0 and constant == doc and isinstance(doc, str):
-            continue
-        found.append(_constant(constant))
-    return b"\0".join(found)
+    found = [repr((code.co_argcount, code.co_kwonlyargcount, code.co_freevars)).encode()]
+    for step in dis.get_instructions(code):
+        if step.opcode in dis.hasconst:
+            said = _constant(step.argval)
+        elif step.opcode in dis.hasname or step.opcode in dis.hasjabs + dis.hasjrel:
+            said = repr(step.argval).encode()
+        else:
+            said = repr(step.arg).encode()
+        found.append(step.opname.encode() + b" " + said)
+    return b"\n".join(found)
 
 
 def _constant(value: Any) -> bytes:
