@@ -96,7 +96,7 @@ def _text(value: Any) -> str | None:
 
 def _array(value: Any) -> str:
     if isinstance(value, jax.Array):
-        if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        if jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
             value = jax.random.key_data(value)
         if not (value.is_fully_addressable or value.is_fully_replicated):
             return f"{value.dtype}{list(value.shape)} on several hosts"
@@ -128,7 +128,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from _of_loader(value.loader)
     elif hasattr(value, "__wrapped__"):
         # A function that JAX or functools has wrapped.
-        yield ("function", value.__wrapped__)
+        yield ("function", getattr(value, "__wrapped__"))  # noqa: B009
     else:
         yield from _of_object(value)
 

@@ -16,7 +16,6 @@ from tacthmc.potentials._streamed import Source
 from tacthmc.run._effective import Effective, Standing
 from tacthmc.run._failure import DivergedWarning, Failure
 from tacthmc.run._feed import MAX_FEED_BYTES, Feeder
-from tacthmc.run._measured import Measurements
 from tacthmc.run._monitor import Snapshot
 from tacthmc.run._potential_facts import potential_facts
 from tacthmc.run._program import CHUNK_INTERVALS, Chains, Program
@@ -123,7 +122,7 @@ class Plan:
             seconds=outcome.seconds,
             compile_seconds=outcome.compile_seconds,
             folder=folder,
-            measurements=Measurements(None if folder is None else folder.path, steps, writes=True),
+            is_made_here=True,
         )
 
     @property

@@ -75,7 +75,7 @@ class Run:
         seconds: float,
         compile_seconds: float,
         folder: Folder | None,
-        measurements: Measurements | None = None,
+        is_made_here: bool = False,
         until: Standing | None = None,
     ):
         """Join the results; :func:`tacthmc.sample`, ``resume`` and ``load`` make runs."""
@@ -87,7 +87,7 @@ class Run:
         self.seconds, self.compile_seconds = seconds, compile_seconds
         self.path = None if folder is None else folder.path
         """The folder of the run, if it has one."""
-        self.measurements = measurements or Measurements(self.path, num_steps)
+        self._is_made_here = is_made_here
         self._record, self._chains, self._folder = record, chains, folder
 
     @cached_property
@@ -327,6 +327,11 @@ class Run:
         with jax.enable_x64(self.x64):
             laws = self.measured("thermostats against theory", lambda: measured_laws(self))
         return laws or []
+
+    @cached_property
+    def measurements(self) -> Measurements:
+        """What was measured with the potential. The process that makes a run stores it."""
+        return Measurements(self.path, self.num_steps, writes=self._is_made_here)
 
     def measured(self, name: str, measure: Callable[[], T]) -> T | None:
         """The result of ``measure``, which needs the potential, or what the folder has of it."""

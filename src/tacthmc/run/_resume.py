@@ -126,23 +126,11 @@ def _resumed(folder: Folder, plan: Plan, stored: StoredProgram, changed: bool) -
             f" tacthmc.load({str(folder.path)!r})."
         )
     if notes["done"] >= plan.intervals or _has_reached(folder, notes, plan):
-        if parts:
-            refuse(folder, parts, None)
-        several = folder.config["sampler_per_chain"]
-        sampler = plan.program.samplers if several else plan.program.sampler
-        known = StoredProgram(folder, sampler, plan.potential, stored.like)
-        return loaded_run(folder, known)
-    feeder = None
-    if plan.source is not None:
-        source, places = plan.source, notes["places"]
-        feeder = raise_together(
-            lambda: Feeder(
-                source, plan.num_chains, plan.every, plan.program.mesh, places, stored.trust
-            )
-        )
+        return _finished(folder, plan, stored, parts)
+    feeder = _feeder(plan, notes, stored.trust)
     size = feeder.batch_size if feeder else batch_size(plan.potential)
     check_batch(plan.program.mesh, size)
-    numbers = different_numbers(notes.get("probe"), probe(plan, chains, feeder))
+    numbers = different_numbers(notes["probe"], probe(plan, chains, feeder))
     if parts or numbers:
         if not changed:
             refuse(folder, parts, numbers)
@@ -155,6 +143,23 @@ def _resumed(folder: Folder, plan: Plan, stored: StoredProgram, changed: bool) -
         folder.config.update(now)
         raise_together(folder.seal)
     return run_in_folder(plan, folder, stored.resumed_kept, chains, feeder, notes, same=same)
+
+
+def _finished(folder: Folder, plan: Plan, stored: StoredProgram, parts: list[str]) -> Run:
+    """The run, which has nothing more to do."""
+    if parts:
+        refuse(folder, parts, None)
+    several = folder.config["sampler_per_chain"]
+    sampler = plan.program.samplers if several else plan.program.sampler
+    return loaded_run(folder, StoredProgram(folder, sampler, plan.potential, stored.like))
+
+
+def _feeder(plan: Plan, notes: dict[str, Any], trust: bool) -> Feeder | None:
+    """The loaders of a streamed posterior, where the checkpoint left them."""
+    if plan.source is None:
+        return None
+    source, places, mesh = plan.source, notes["places"], plan.program.mesh
+    return raise_together(lambda: Feeder(source, plan.num_chains, plan.every, mesh, places, trust))
 
 
 def _packing(plan: Plan, stored: StoredProgram) -> Packing:
@@ -174,8 +179,8 @@ def _with_condition(
     if until is not None:
         check_until(until, plan.program.keep, stored.positions)
         return replace(plan, until=until)
-    stored = folder.config["until"]
-    return plan if stored is None else replace(plan, until=Effective.from_json(stored))
+    before = folder.config["until"]
+    return plan if before is None else replace(plan, until=Effective.from_json(before))
 
 
 def _has_reached(folder: Folder, notes: dict[str, Any], plan: Plan) -> bool:

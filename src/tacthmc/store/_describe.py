@@ -94,7 +94,7 @@ def _of_a_user(value: Any) -> dict[str, Any]:
     """A function, container or object of a class that is not of this library."""
     name = type(value).__qualname__
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        fields: Any = zip(value._fields, value, strict=True)
+        fields: Any = zip(_field_names(value), value, strict=True)
         return {"named": type(value).__name__, "fields": [[n, describe(v)] for n, v in fields]}
     if extends_a_part(type(value)):
         # An own way for ξ, say: its fields alone do not say what it does.

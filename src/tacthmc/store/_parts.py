@@ -30,7 +30,7 @@ def known_parts() -> dict[str, type]:
 
 
 @lru_cache(maxsize=1)
-def _of_modules(_: int) -> tuple[dict[str, type], dict[type, str]]:
+def _of_modules(count: int) -> tuple[dict[str, type], dict[type, str]]:
     """The classes by name, and the names by class, of the modules that are loaded now."""
     found: dict[str, type] = {}
     for module_name, module in sorted(sys.modules.items()):
