@@ -120,10 +120,9 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from (("function", value.func), ("args", value.args), ("keywords", value.keywords))
     elif isinstance(value, dict):
         yield from ((str(key), one) for key, one in value.items())
-    elif isinstance(value, (set, frozenset)):
-        yield from ((str(i), one) for i, one in enumerate(sorted(value, key=repr)))
-    elif isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        yield from ((str(i), one) for i, one in enumerate(value))
+    elif isinstance(value, (set, frozenset, list, tuple)) and not hasattr(value, "_fields"):
+        ordered = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
+        yield from ((str(i), one) for i, one in enumerate(ordered))
     elif isinstance(value, Source):
         yield from _of_loader(value.loader)
     elif hasattr(value, "__wrapped__"):

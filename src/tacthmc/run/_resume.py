@@ -137,12 +137,17 @@ def _resumed(folder: Folder, plan: Plan, stored: StoredProgram, changed: bool) -
         kept, step = stored.resumed_kept, notes["steps"]
         raise_together(lambda: replace_program(folder, kept, plan, step, parts + numbers))
     same = _announce(folder, notes, plan)
+    _note_length(folder, plan)
+    return run_in_folder(plan, folder, stored.resumed_kept, chains, feeder, notes, same=same)
+
+
+def _note_length(folder: Folder, plan: Plan) -> None:
+    """Store the length and the condition of the run, if they are new."""
     until = None if plan.until is None else plan.until.to_json()
     now = {"num_steps": plan.num_steps, "until": until}
     if any(folder.config[name] != value for name, value in now.items()):
         folder.config.update(now)
         raise_together(folder.seal)
-    return run_in_folder(plan, folder, stored.resumed_kept, chains, feeder, notes, same=same)
 
 
 def _finished(folder: Folder, plan: Plan, stored: StoredProgram, parts: list[str]) -> Run:
