@@ -52,10 +52,9 @@ def describe(value: Any) -> Any:
     if name is not None:
         fields = {field: describe(getattr(value, field)) for field in _field_names(value)}
         return {"part": name, "fields": fields}
-    if type(value) in (list, tuple):
-        return {type(value).__name__: [describe(one) for one in value]}
-    if isinstance(value, (set, frozenset)):
-        return {type(value).__name__: [describe(one) for one in sorted(value, key=repr)]}
+    if type(value) in (list, tuple, set, frozenset):
+        ordered = value if isinstance(value, (list, tuple)) else sorted(value, key=repr)
+        return {type(value).__name__: [describe(one) for one in ordered]}
     if isinstance(value, bytes):
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, dict):
@@ -99,10 +98,12 @@ def _of_a_user(value: Any) -> dict[str, Any]:
     if extends_a_part(type(value)):
         # An own way for ξ, say: its fields alone do not say what it does.
         return {"stand_in": name, "fields": _children(value) or [], "is_part": True}
+    children = _children(value)
+    if children is not None:
+        return {"stand_in": name, "fields": children}
     if callable(value):
         return {"function": getattr(value, "__qualname__", name)}
-    children = _children(value)
-    return {"object": name} if children is None else {"stand_in": name, "fields": children}
+    return {"object": name}
 
 
 def _children(value: Any) -> list[Any] | None:

@@ -15,6 +15,7 @@ import jax
 from tacthmc.store._errors import StoreError
 
 TO_HAVE_IT = "pass the run's own (sampler=, potential=, like=), or trust=True to unpickle it"
+"""What a message advises."""
 
 
 class StandIn:
@@ -41,6 +42,12 @@ class StandIn:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(vars(self).values())
+
+    def __call__(self, *arguments: Any) -> NoReturn:
+        """Raise an error that says how to get the class."""
+        raise StoreError(
+            f"the class {type(self).__name__!r} of the run is not read from its folder: {TO_HAVE_IT}"
+        )
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
