@@ -46,7 +46,7 @@ class StandIn:
     def __call__(self, *arguments: Any) -> NoReturn:
         """Raise an error that says how to get the class."""
         raise StoreError(
-            f"the class {type(self).__name__!r} of the run is not read from its folder: {TO_HAVE_IT}"
+            f"the class {type(self).__name__!r} is not read from the folder: {TO_HAVE_IT}"
         )
 
     def __repr__(self) -> str:
