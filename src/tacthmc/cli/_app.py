@@ -348,7 +348,7 @@ def _afterwards(run: Any, folder: Path, report: bool) -> None:
         written = tacthmc.write_report(run, folder / "report.html")
         typer.echo(f"\nreport: {written}")
     if run.interrupted:
-        typer.echo(f"interrupted; continue with: tacthmc resume {folder}")
+        typer.echo(f"interrupted; continue with: tacthmc resume {folder} --trust")
 
 
 @app.command(epilog=_examples("tacthmc new model.py", "tacthmc new model.py --force"))
@@ -406,10 +406,9 @@ def report(
 
 @app.command(
     epilog=_examples(
-        "tacthmc resume runs/model",
-        "tacthmc resume runs/model --steps 1000000",
-        "tacthmc resume runs/model --until 1000",
         "tacthmc resume runs/model --trust",
+        "tacthmc resume runs/model --trust --steps 1000000",
+        "tacthmc resume runs/model --trust --until 1000",
         "tacthmc resume runs/model --model model.py",
     )
     + f"\n\n{EXIT_CODES}"
