@@ -142,7 +142,7 @@ def main():
     if len(sys.argv) > 2 and sys.argv[2]:
         _armed(sys.argv[2])
     sealed = (path / "config.json").exists()
-    print(tacthmc.resume(path) if sealed else stored_run.begin(path))
+    print(tacthmc.resume(path, trust=True) if sealed else stored_run.begin(path))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from tacthmc.run._thermostat_laws import NOISE_GRADIENTS
 from tacthmc.run._writer import StoreWriter, array_specs
 from tacthmc.store._errors import writing
 from tacthmc.store._folder import Folder, device_name
-from tacthmc.store._pickles import data_specs, has_program, observed, write_program
+from tacthmc.store._pickles import data_specs, has_program, observed, share_written, write_program
 from tacthmc.store._structure import write_sampler, write_structure
 
 MAX_MEASURED_SECONDS, MAX_COST = 1.0, 0.05
@@ -88,6 +88,7 @@ def new_folder(plan: Plan, chains: Chains, feeder: Feeder | None) -> tuple[Folde
     try:
         with writing(folder.path, "writing the run's settings"):
             raise_together(fill)
+            share_written()
     except BaseException:
         folder.close()
         raise

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacthmc._positions import leaf_names
+from tacthmc.compiler._hosts import all_gather_json
 from tacthmc.potentials._base import Potential, innermost
 from tacthmc.potentials._posterior import Posterior
 from tacthmc.store._arrays import ArraySpec, opened
@@ -96,6 +97,12 @@ def write_program(folder: Path, parts: dict[str, Any], data: dict[str, Any]) -> 
     with os.fdopen(os.open(folder / FILE, PRIVATE, 0o600), "wb") as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(content)
+
+
+def share_written() -> None:
+    """Let all processes of a run know what one of them wrote."""
+    if jax.process_count() > 1:
+        _written.update(*all_gather_json(sorted(_written)))
 
 
 def plain_or_pickled(value: Any) -> dict[str, Any]:
