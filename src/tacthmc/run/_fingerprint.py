@@ -31,15 +31,19 @@ MAX_TEXT = 80
 CODE = "code "
 """How the text of a function begins."""
 
+VALUES = (bool, int, float, complex, str, np.ndarray, np.generic, jax.Array)
+PASSED_ON = (*VALUES, list, tuple, types.FunctionType)
+"""What a function of a package may close over that is the user's."""
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), np.dtype)
 
 
 def fingerprint(**parts: Any) -> dict[str, str]:
     """The texts of some parts, by their names.
 
-    >>> a, b = fingerprint(f=lambda x: 2 * x), fingerprint(f=lambda y: 2 * y)
-    >>> a == b, a == fingerprint(f=lambda x: 3 * x)
-    (True, False)
+    >>> def scaled(by):
+    ...     return lambda x: by * x
+    >>> fingerprint(f=scaled(2)) == fingerprint(f=scaled(2)), fingerprint(f=scaled(3))["f.by"]
+    (True, '3')
     >>> fingerprint(sizes=(0.5, 3))
     {'sizes.0': '0.5', 'sizes.1': '3'}
     """
@@ -70,7 +74,9 @@ class _Look:
 
     def _inner(self, path: str, value: Any) -> None:
         if isinstance(value, types.FunctionType):
-            self.found[path] = CODE + _digest(_code(value.__code__))
+            name = f"{value.__module__}.{value.__qualname__}"
+            own = CODE + _digest(_code(value.__code__))
+            self.found[path] = name if is_installed(value.__module__) else own
         elif not isinstance(value, (dict, list, tuple, set, frozenset, Source)):
             self.found[path] = type(value).__qualname__
         for name, part in _parts(value):
@@ -86,7 +92,7 @@ def _text(value: Any) -> str | None:
         return _array(value)
     if isinstance(value, types.ModuleType):
         return f"module {value.__name__}"
-    if isinstance(value, (type, types.FunctionType)) and is_installed(value.__module__):
+    if isinstance(value, type) and is_installed(value.__module__):
         return f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, types.BuiltinFunctionType):
         return f"{value.__module__}.{value.__qualname__}"
@@ -133,14 +139,20 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    yield from ((f"default {i}", one) for i, one in enumerate(function.__defaults__ or ()))
-    yield from ((f"default {k}", one) for k, one in (function.__kwdefaults__ or {}).items())
+    installed = is_installed(function.__module__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            yield name, cell.cell_contents
+            value = cell.cell_contents
         except ValueError:
             # A name that has no value yet.
             continue
+        # A package may close over caches of its own, and over numbers of the user.
+        if not installed or isinstance(value, PASSED_ON):
+            yield name, value
+    if installed:
+        return
+    yield from ((f"default {i}", one) for i, one in enumerate(function.__defaults__ or ()))
+    yield from ((f"default {k}", one) for k, one in (function.__kwdefaults__ or {}).items())
     for name in sorted(_names(function.__code__)):
         if name in function.__globals__:
             yield name, function.__globals__[name]

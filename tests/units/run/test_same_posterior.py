@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import tacthmc
@@ -178,6 +179,9 @@ def test_fingerprints_look_into_things():
     assert fingerprint(f=jax.jit(lambda x: x + 1)) != fingerprint(f=jax.jit(lambda x: x + 2))
     assert fingerprint(f=lambda x, y=1: x) != fingerprint(f=lambda x, y=2: x)
     assert fingerprint(f={"b", "a", "c"}) == fingerprint(f={"c", "b", "a"})
+    # A package's function closes over the user's number.
+    assert fingerprint(s=optax.adam(1e-3)) != fingerprint(s=optax.adam(2e-3))
+    assert fingerprint(s=optax.adam(1e-3)) == fingerprint(s=optax.adam(1e-3))
     itself = []
     itself.append(itself)
     assert "itself" in fingerprint(f=itself).values()
