@@ -6,6 +6,7 @@ and the globals that it uses, have names of their own. What is installed, such a
 name: its version is compared elsewhere.
 """
 
+import contextlib
 import dataclasses
 import dis
 import functools
@@ -139,23 +140,23 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    installed = is_installed(function.__module__)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            value = cell.cell_contents
-        except ValueError:
-            # A name that has no value yet.
-            continue
+    if is_installed(function.__module__):
         # A package may close over caches of its own, and over numbers of the user.
-        if not installed or isinstance(value, PASSED_ON):
-            yield name, value
-    if installed:
+        yield from ((n, v) for n, v in _closed_over(function) if isinstance(v, PASSED_ON))
         return
+    yield from _closed_over(function)
     yield from ((f"default {i}", one) for i, one in enumerate(function.__defaults__ or ()))
     yield from ((f"default {k}", one) for k, one in (function.__kwdefaults__ or {}).items())
     for name in sorted(_names(function.__code__)):
         if name in function.__globals__:
             yield name, function.__globals__[name]
+
+
+def _closed_over(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        # A name may have no value yet.
+        with contextlib.suppress(ValueError):
+            yield name, cell.cell_contents
 
 
 def _of_loader(loader: Any) -> Iterator[tuple[str, Any]]:
