@@ -27,8 +27,8 @@ from tacthmc.run._expectation import expectation
 from tacthmc.run._failure import Failure
 from tacthmc.run._interval import Kept
 from tacthmc.run._keep import Keep
-from tacthmc.run._parameters import Judged, judged
 from tacthmc.run._measured import Measurements, T
+from tacthmc.run._parameters import Judged, judged
 from tacthmc.run._potential_facts import PotentialFacts
 from tacthmc.run._program import Chains
 from tacthmc.run._record import Record
