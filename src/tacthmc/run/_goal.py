@@ -36,7 +36,7 @@ from tacthmc.run._quantities import (
 from tacthmc.run._record import StoredRecord
 from tacthmc.run._trimmed import WARM_UP_PART
 from tacthmc.store._folder import Folder
-from tacthmc.store._structure import read_structure
+from tacthmc.store._structure import SHAPES, read_structure
 
 MIN_DRAWS = 100
 """The number of draws of each chain after warm-up before which no run ends."""
@@ -77,7 +77,7 @@ class Goal(Observer):
     def go_on(self, notes: dict[str, Any], folder: Folder) -> None:
         """Continue after the checkpoint with these notes."""
         counts = np.array(notes["counts"], int)
-        record = StoredRecord(folder, read_structure(folder.path).kept)
+        record = StoredRecord(folder, read_structure(folder.file(SHAPES)).kept)
         chains = local_chains(self._plan.program.mesh, self._plan.num_chains)
         self._held.read(record, counts, map(int, chains))
         before = notes.get("until") or {"next": 0}

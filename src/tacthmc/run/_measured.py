@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tacthmc.store._arrays import replace_json
+from tacthmc.store._checksums import sealed, unsealed
 from tacthmc.store._describe import describe, restored
 from tacthmc.store._errors import StoreError
 
@@ -56,14 +57,15 @@ class Measurements:
         values = self._stored() | {name: describe(value) for name, value in self._here.items()}
         # The run itself is safe, so a full disk is no reason to fail here.
         with contextlib.suppress(OSError):
-            replace_json(self._file, {"steps": self._steps, "values": values}, durable=False)
+            content = sealed({"steps": self._steps, "values": values})
+            replace_json(self._file, content, durable=False)
 
     def _stored(self) -> dict[str, Any]:
         """What the folder has, if the run has made no step since."""
         if self._file is None or not self._file.exists():
             return {}
         try:
-            found = json.loads(self._file.read_text())
+            found = unsealed(json.loads(self._file.read_text()))
             return dict(found["values"]) if found["steps"] == self._steps else {}
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise StoreError(f"{self._file} is damaged: {error}; remove it") from error

@@ -18,6 +18,7 @@ from tacthmc.run._writer import check_end
 from tacthmc.store._checkpoint import Checkpoints
 from tacthmc.store._errors import StoreError
 from tacthmc.store._folder import Folder
+from tacthmc.store._mend import mend_the_end
 
 
 class Packing(NamedTuple):
@@ -48,6 +49,8 @@ def newest(
     If the folder is open for writing, damaged checkpoints are moved.
     """
     writes = folder.lock is not None
+    if writes:
+        raise_together(lambda: _mend_statistics(folder))
     checkpoints = Checkpoints(folder.path, write=writes)
     found, reasons, damaged = None, [], []
     try:
@@ -70,13 +73,22 @@ def newest(
     if found is None:
         why = "; ".join(reasons) or "there is none"
         raise StoreError(
-            f"{folder.path} has no sound checkpoint ({why}). Nothing was changed; the draws that"
-            f" were written can be read with tacthmc.load({str(folder.path)!r})"
+            f"{folder.path} has no sound checkpoint ({why}). The draws that were written can be"
+            f" read with tacthmc.load({str(folder.path)!r}), and `tacthmc repair {folder.path}`"
+            " saves what is not damaged"
         )
     if writes and jax.process_index() == 0:
         for step in damaged:
             folder.move_aside(f"checkpoints/{step}")
     return found
+
+
+def _mend_statistics(folder: Folder) -> None:
+    """Mend statistics that would keep a run from going on."""
+    if jax.process_index() == 0:
+        # A condition looks at the statistics of all draws.
+        all_of = () if folder.config["until"] is None else ("sample_stats",)
+        mend_the_end(folder, folder.status, all_of)
 
 
 def _restored(

@@ -287,10 +287,14 @@ def _announce(folder: Folder, notes: dict[str, Any], plan: Plan) -> bool:
             stacklevel=4,
         )
     if jax.process_index() == 0:
-        again = max(0, min(folder.reached(), plan.intervals * plan.every) - notes["steps"])
+        last = plan.intervals * plan.every
+        reached = folder.reached()
+        again = "an unknown number of"
+        if reached is not None or notes["steps"] == 0:
+            again = str(max(0, min(reached or 0, last) - notes["steps"]))
         print(
-            f"tacthmc: {folder.path} goes on from step {notes['steps']} of"
-            f" {plan.intervals * plan.every}; {again} steps are computed again",
+            f"tacthmc: {folder.path} goes on from step {notes['steps']} of {last};"
+            f" {again} steps are computed again",
             file=sys.stderr,
         )
     return not other

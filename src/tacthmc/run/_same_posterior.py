@@ -55,7 +55,7 @@ def write_parts(path: Path, plan: Plan) -> None:
 
 def different_parts(folder: Folder, plan: Plan) -> list[str]:
     """What differs between a plan and that with which the folder was made."""
-    file, now = folder.path / FILE, parts_of(plan)
+    file, now = folder.file(FILE), parts_of(plan)
     try:
         stored = json.loads(file.read_text())
         before, python = dict(stored["parts"]), stored["python"]

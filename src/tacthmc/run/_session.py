@@ -21,13 +21,15 @@ from tacthmc.run._potential_facts import potential_facts
 from tacthmc.run._program import Chains
 from tacthmc.run._record import StoredRecord
 from tacthmc.run._result import Run
+from tacthmc.run._same_posterior import FILE as POSTERIOR
 from tacthmc.run._same_posterior import write_parts
 from tacthmc.run._thermostat_laws import NOISE_GRADIENTS
 from tacthmc.run._writer import StoreWriter, array_specs
 from tacthmc.store._errors import writing
 from tacthmc.store._folder import Folder, device_name
+from tacthmc.store._pickles import FILE as PROGRAM
 from tacthmc.store._pickles import data_specs, has_program, observed, share_written, write_program
-from tacthmc.store._structure import write_sampler, write_structure
+from tacthmc.store._structure import SAMPLER, write_sampler, write_structure
 
 MAX_MEASURED_SECONDS, MAX_COST = 1.0, 0.05
 """The time that measurements at the end of a run may take, and the same as a share of the run."""
@@ -109,10 +111,11 @@ def replace_program(
             # The data of before stay in the store: they are those of the draws before.
             write_program(folder.path, parts, {})
             folder.config["program_python"] = platform.python_version()
+        rewritten = [SAMPLER, POSTERIOR, *([PROGRAM] if has_program(folder.path) else [])]
     before = folder.config.get("changes", [])
     folder.config["changes"] = [*before, {"step": step, "what": differences}]
     folder.config["potential"] = potential_facts(plan.potential)._asdict()
-    folder.seal()
+    folder.seal(rewritten)
 
 
 def _feed_shapes(plan: Plan, feeder: Feeder | None) -> Any:

@@ -14,9 +14,9 @@ from tacthmc.run._start import PerChain
 from tacthmc.store._describe import Restored
 from tacthmc.store._errors import StoreError
 from tacthmc.store._folder import Folder
-from tacthmc.store._pickles import has_program, read_program
+from tacthmc.store._pickles import FILE, has_program, read_program
 from tacthmc.store._stand_ins import TO_HAVE_IT
-from tacthmc.store._structure import Structure, read_sampler, read_structure
+from tacthmc.store._structure import SAMPLER, SHAPES, Structure, read_sampler, read_structure
 
 
 class StoredProgram:
@@ -51,12 +51,12 @@ class StoredProgram:
         specs = {s.name: s for s in folder.specs.values() if s.group == "observed_data"}
         python = folder.config.get("program_python", folder.config["versions"]["python"])
         with jax.enable_x64(folder.config["x64"]):
-            return read_program(folder.path, folder.root, specs, python, self.trust)
+            return read_program(folder.file(FILE), folder.root, specs, python, self.trust)
 
     @cached_property
     def _described(self) -> Restored:
         with jax.enable_x64(self._folder.config["x64"]):
-            return read_sampler(self._folder.path)
+            return read_sampler(self._folder.file(SAMPLER))
 
     @property
     def potential(self) -> Potential:
@@ -103,7 +103,7 @@ class StoredProgram:
     @cached_property
     def stored(self) -> Structure:
         """The shapes of chains and draws. Containers of a user's classes are stand-ins."""
-        return read_structure(self._folder.path)
+        return read_structure(self._folder.file(SHAPES))
 
     @cached_property
     def kept(self) -> Any:

@@ -13,13 +13,11 @@ from tacthmc.run._plan import Plan
 from tacthmc.run._program import Chains, Chunk
 from tacthmc.run._record import STATISTICS
 from tacthmc.store._arrays import ArraySpec, tensorstore
-from tacthmc.store._checkpoint import Checkpoints
+from tacthmc.store._checkpoint import PRIVATE_NOTES, Checkpoints
 from tacthmc.store._errors import writing
-from tacthmc.store._folder import RECTANGLES, Folder
+from tacthmc.store._folder import Folder, lengths_of
 from tacthmc.store._safe import unused_name
 
-UNPUBLISHED = ("places", "probe")
-"""The notes of a checkpoint that readers do not need."""
 MAX_BUFFER_BYTES = 1 << 26
 """The size of the draws in memory from which they are written at once."""
 
@@ -141,6 +139,8 @@ class StoreWriter:
             "rows": self.rows,
             "commits": self._commits,
             "steps": steps,
+            "num_steps": self._num_steps,
+            "finished": finished,
         }
         self.checkpoints.save(steps, words, notes, memory)
 
@@ -152,17 +152,16 @@ class StoreWriter:
             before = self._published
             counts = np.maximum(counts, before["counts"])
             rows, steps = max(rows, before["rows"]), max(steps, before["steps"])
-        lengths = dict.fromkeys(RECTANGLES, int(counts.min()))
-        lengths |= {"trace": rows, "timing": self._commits}
         status = {
             "steps": steps,
             "num_steps": self._num_steps,
             "finished": finished,
             "counts": counts.tolist(),
             "rows": rows,
-            **{k: v for k, v in notes.items() if k not in UNPUBLISHED},
+            "commits": self._commits,
+            **{k: v for k, v in notes.items() if k not in PRIVATE_NOTES},
         }
-        self.folder.publish(lengths, status)
+        self.folder.publish(lengths_of(status), status)
 
     def _flush(self, bias: dict[str, Any], steps: int, seconds: float) -> None:
         chunks, self._chunks, self.buffered = self._chunks, [], 0

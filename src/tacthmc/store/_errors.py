@@ -19,6 +19,13 @@ class StoreError(RuntimeError):
     """
 
 
+class DamageWarning(UserWarning):
+    """A warning that a part of a stored run is damaged, and what is used instead.
+
+    ``tacthmc repair RUN`` makes a sound folder of it.
+    """
+
+
 def needs(package: str) -> StoreError:
     """The error for a missing package."""
     why = missing_extra("keeping a run on disk", package, "store")

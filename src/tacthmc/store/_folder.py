@@ -3,6 +3,8 @@
 import json
 import platform
 import shutil
+import warnings
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -13,19 +15,28 @@ import jax
 import numpy as np
 
 from tacthmc.store._arrays import MAX_LENGTH, ArraySpec, opened, replace_json, tensorstore
-from tacthmc.store._checkpoint import orbax
-from tacthmc.store._errors import StoreError, writing
+from tacthmc.store._checkpoint import PRIVATE_NOTES, newest_notes, orbax
+from tacthmc.store._checksums import CHECKSUM, ChecksumError, crc32, digest
+from tacthmc.store._errors import DamageWarning, StoreError, writing
 from tacthmc.store._lock import LOCK, Lock
 from tacthmc.store._pickles import pickler
 from tacthmc.store._safe import check_array_path, check_inside
+from tacthmc.store._settings import (
+    COPIES,
+    DAMAGED,
+    FORMAT,
+    MARKER,
+    REACHED,
+    damaged_files,
+    read_config,
+    sound_file,
+    write_config,
+)
 from tacthmc.store._store import CONFIG
 
-FORMAT = 4
-MARKER = "beginning"
-"""A file that exists from the creation of a folder until its config is written."""
 UNFINISHED = (
     *("draws.zarr", "checkpoints", "program.pkl", "shapes.json", "sampler.json", "posterior.json"),
-    "config.json.part",
+    *(COPIES, "config.json.part"),
 )
 RECTANGLES = ("posterior", "sample_stats", "model_state")
 
@@ -103,39 +114,47 @@ class Folder:
                 raise
         return folder
 
-    def seal(self) -> None:
-        """Write the config. From then on the folder holds a run."""
+    def seal(self, rewritten: Iterable[str] = ()) -> None:
+        """Write the config. From then on the folder holds a run.
+
+        ``rewritten`` names files at the top of the folder that have changed since the last time.
+        """
         if jax.process_index() == 0:
             with writing(self.path, "writing config.json"):
-                replace_json(self.path / CONFIG, self.config)
+                self.config = write_config(self.path, self.config, rewritten)
                 (self.path / MARKER).unlink(missing_ok=True)
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = False, process: int = 0) -> "Folder":
         """Open the folder of a run."""
         path = Path(path)
-        file = path / CONFIG
-        if not file.exists():
-            raise StoreError(f"{path} holds no run (there is no config.json in it)")
         check_inside(path)
-        try:
-            config = json.loads(file.read_text())
-            form = config["format"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise StoreError(f"{file} is damaged: {error}") from error
+        config = read_config(path)
+        form = config["format"]
         if form != FORMAT:
             raise StoreError(
                 f"{path} has format {form}, this version of tacthmc reads format {FORMAT}: use the"
                 f" tacthmc that wrote it ({config.get('versions', {}).get('tacthmc', 'unknown')})"
             )
-        try:
-            folder = cls(path, config, None)
-        except (KeyError, TypeError) as error:
-            raise StoreError(f"{file} is damaged: {error!r}") from error
+        folder = cls(path, config, None)
         if write:
             with writing(path, "opening the run's folder for writing"):
                 folder.lock = Lock(path, process)
+                if process == 0:
+                    folder._restore_files()
         return folder
+
+    def _restore_files(self) -> None:
+        """Replace damaged files at the top of the folder by their copies."""
+        for name, copy in damaged_files(self.path, self.config).items():
+            if copy is not None:
+                if (self.path / name).exists():
+                    self.move_aside(name)
+                shutil.copy2(copy, self.path / name)
+
+    def file(self, name: str) -> Path:
+        """A file that was written once, after its checksum; its copy if it is damaged."""
+        return sound_file(self.path, self.config, name)
 
     def close(self) -> None:
         """Release the lock."""
@@ -144,12 +163,34 @@ class Folder:
 
     @property
     def status(self) -> dict[str, Any]:
-        """The last published status: steps, draws per chain, rows, seconds, and if it finished."""
+        """The last published status: steps, draws per chain, rows, seconds, and if it finished.
+
+        If it is damaged, it is that of the newest checkpoint, with a warning.
+        """
+        try:
+            return self.published()
+        except ChecksumError as error:
+            found = newest_notes(self.path)
+            if found is None:
+                raise StoreError(f"{error}, and there is no sound checkpoint") from error
+            warnings.warn(
+                f"{error}: the run is read up to its checkpoint at step {found['steps']}",
+                DamageWarning,
+                stacklevel=3,
+            )
+            return {name: value for name, value in found.items() if name not in PRIVATE_NOTES}
+
+    def published(self) -> dict[str, Any]:
+        """The status in the metadata of the root; raises a ChecksumError if it is damaged."""
         file = self.root / "zarr.json"
         try:
-            return json.loads(file.read_text())["attributes"]
-        except (OSError, ValueError, KeyError) as error:
-            raise StoreError(f"{file} is damaged: {error}") from error
+            root = json.loads(file.read_text())
+            status = dict(root["attributes"])
+            if status.pop(CHECKSUM) != digest({**root, "attributes": status}):
+                raise ChecksumError("its checksum differs")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ChecksumError(f"{file} is damaged: {error!r}") from error
+        return status
 
     def array(self, path: str) -> Any:
         """An array of unlimited length, where data past the published length may be missing."""
@@ -178,16 +219,26 @@ class Folder:
         if value.size:
             self.array(path)[...] = value
 
+    def nodes(self, lengths: dict[str, int]) -> dict[str, Any]:
+        """The metadata of all groups and arrays with these lengths, by path."""
+        groups = sorted({spec.group for spec in self.specs.values()})
+        nodes: dict[str, Any] = {
+            group: {"zarr_format": 3, "node_type": "group", "attributes": {}} for group in groups
+        }
+        for path, spec in self.specs.items():
+            nodes[path] = spec.metadata(lengths.get(spec.group, 0))
+        return nodes
+
+    def clear(self, path: str) -> None:
+        """Remove all values of an array."""
+        shutil.rmtree(self.root / path / "c", ignore_errors=True)
+        # TensorStore remembers chunks that it has read.
+        self._handles.pop(path, None)
+
     def publish(self, lengths: dict[str, int], status: dict[str, Any]) -> None:
         """Publish arrays up to these lengths, by group, at once in the metadata of the root."""
         with writing(self.path, "writing the store's metadata"):
-            groups = sorted({spec.group for spec in self.specs.values()})
-            nodes: dict[str, Any] = {
-                group: {"zarr_format": 3, "node_type": "group", "attributes": {}}
-                for group in groups
-            }
-            for path, spec in self.specs.items():
-                nodes[path] = spec.metadata(lengths.get(spec.group, 0))
+            nodes = self.nodes(lengths)
             # The metadata of the root are complete. These files are for readers that do not use it.
             for path, node in nodes.items():
                 if self._published.get(path) != node:
@@ -203,28 +254,41 @@ class Folder:
                     "metadata": nodes,
                 },
             }
+            root["attributes"] = {**status, CHECKSUM: digest(root)}
             replace_json(self.root / "zarr.json", root)
 
     def move_aside(self, name: str) -> None:
         """Move a damaged file or folder to ``damaged``."""
         with writing(self.path, f"moving {name} aside"):
-            target = self.path / "damaged" / name
+            target = self.path / DAMAGED / name
             while target.exists():
                 target = target.with_name(target.name + "-again")
             target.parent.mkdir(parents=True, exist_ok=True)
             (self.path / name).rename(target)
 
-    def reached(self, step: int | None = None) -> int:
-        """The last launched step: written if ``step`` is given, and read after a kill."""
-        file = self.path / "reached"
+    def reached(self, step: int | None = None) -> int | None:
+        """The last launched step: written if ``step`` is given, and read after a kill.
+
+        It is None if the file is damaged or missing. Only a message depends on it.
+        """
+        file = self.path / REACHED
         if step is not None:
             with writing(self.path, "noting the progress"):
-                part = file.with_name("reached.part")
-                part.write_text(str(step))
+                part = file.with_name(f"{REACHED}.part")
+                part.write_text(f"{step} {crc32(str(step).encode())}")
                 part.replace(file)
             return step
-        text = file.read_text() if file.exists() else ""
-        return int(text) if text.isdigit() else 0
+        try:
+            text, given = file.read_text().split(" ")
+        except (OSError, ValueError):
+            return None
+        return int(text) if crc32(text.encode()) == given else None
+
+
+def lengths_of(status: dict[str, Any]) -> dict[str, int]:
+    """The lengths of the arrays of each group for this status."""
+    lengths = dict.fromkeys(RECTANGLES, min(status["counts"]))
+    return lengths | {"trace": status["rows"], "timing": status["commits"]}
 
 
 def _check_empty(path: Path) -> None:

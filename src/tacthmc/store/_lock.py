@@ -17,7 +17,7 @@ class Lock:
     def __init__(self, folder: Path, process: int = 0):
         """Take the lock; raises a StoreError that names its holder."""
         path = folder / (LOCK if process == 0 else f"{LOCK}.{process}")
-        self._file: IO[str] | None = path.open("a+")
+        self._file: IO[str] | None = path.open("a+", errors="replace")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -131,7 +131,7 @@ def has_program(folder: Path) -> bool:
 
 
 def read_program(
-    folder: Path, root: Path, specs: dict[str, ArraySpec], python: str, trust: bool
+    path: Path, root: Path, specs: dict[str, ArraySpec], python: str, trust: bool
 ) -> dict[str, Any]:
     """The parts from :func:`write_program`, with the data read from the store.
 
@@ -148,7 +148,7 @@ def read_program(
             except ValueError as error:
                 raise StoreError(f"{root / spec.path}: the data cannot be read: {error}") from error
 
-    content = _content(folder, python, trust)
+    content = _content(path, python, trust)
     try:
         parts = Unpickler(io.BytesIO(content)).load()
         if not isinstance(parts, dict):
@@ -158,17 +158,16 @@ def read_program(
         raise
     except Exception as error:
         raise StoreError(
-            f"{folder / FILE} cannot be read ({type(error).__name__}: {error}): make the modules of"
+            f"{path} cannot be read ({type(error).__name__}: {error}): make the modules of"
             " its functions importable, or pass the sampler= and potential= of the run"
         ) from error
 
 
-def _content(folder: Path, python: str, trust: bool) -> bytes:
+def _content(path: Path, python: str, trust: bool) -> bytes:
     """The bytes of the pickle, if they may be unpickled here."""
-    path = folder / FILE
-    if not has_program(folder):
+    if not path.exists():
         raise StoreError(
-            f"{folder} has no {FILE} (the functions of the run could not be pickled, or"
+            f"{path.parent} has no {FILE} (the functions of the run could not be pickled, or"
             " Store.with_program was False): pass the sampler= and potential= of the run"
         )
     content = path.read_bytes()

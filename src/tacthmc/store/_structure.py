@@ -48,9 +48,9 @@ def write_structure(folder: Path, chains: Any, kept: Any, axes: Any) -> None:
     replace_json(folder / SHAPES, described)
 
 
-def read_structure(folder: Path) -> Structure:
+def read_structure(file: Path) -> Structure:
     """Read the trees of a run."""
-    chains, kept, axes = (_of(folder / SHAPES, name) for name in ("chains", "kept", "axes"))
+    chains, kept, axes = (_of(file, name) for name in ("chains", "kept", "axes"))
     return Structure(chains.value, kept.value, axes.value, chains.containers, kept.containers)
 
 
@@ -59,9 +59,9 @@ def write_sampler(folder: Path, sampler: Any) -> None:
     replace_json(folder / SAMPLER, {"sampler": describe(sampler)})
 
 
-def read_sampler(folder: Path) -> Restored:
+def read_sampler(file: Path) -> Restored:
     """Read the sampler."""
-    return _of(folder / SAMPLER, "sampler")
+    return _of(file, "sampler")
 
 
 def _of(path: Path, name: str) -> Restored:

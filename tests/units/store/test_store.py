@@ -15,6 +15,7 @@ import pytest
 
 import tacthmc
 from tacthmc.potentials import HostBatches
+from tacthmc.store._checksums import sealed
 from tacthmc.store._lock import Lock
 from tests import stored_run
 from tests.stored_run import assert_identical, contents
@@ -141,12 +142,13 @@ def test_two_processes(stored, copy):
 
 def test_another_format(copy):
     config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "format": 99}))
+    (copy / "config.json").write_text(json.dumps(sealed({**config, "format": 99})))
     for function in (tacthmc.load, tacthmc.resume):
         with pytest.raises(tacthmc.StoreError, match="has format 99, this version"):
             function(copy)
-    (copy / "config.json").write_text("{")
-    with pytest.raises(tacthmc.StoreError, match=r"config.json is damaged"):
+    # Runs from before there were checksums are not taken for damaged ones.
+    (copy / "config.json").write_text(json.dumps({"format": 3}))
+    with pytest.raises(tacthmc.StoreError, match="has format 3, this version"):
         tacthmc.load(copy)
 
 
@@ -398,7 +400,7 @@ def test_checkpoints_off_the_grid(tmp_path):
 
     def look(snapshot):
         newest = max(int(f.name) for f in (path / "checkpoints").iterdir() if f.name.isdigit())
-        seen.append(int((path / "reached").read_text()) - newest)
+        seen.append(int((path / "reached").read_text().split()[0]) - newest)
 
     tacthmc.resume(path, num_steps=4_000, callbacks=[look])
     assert begun % 400 or begun < 2_000
