@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from tacthmc.cli import _repair as repair_command
 from tacthmc.cli._exit import FAILED, INTERRUPTED, NOT_GOOD, exit_code
 from tacthmc.cli._exit import HELP as EXIT_CODES
 from tacthmc.paper.data import command as data_command
@@ -50,6 +51,7 @@ app = typer.Typer(
 )
 
 app.add_typer(data_command.app, name="data")
+app.command(epilog=repair_command.EXAMPLES)(repair_command.repair)
 app.command(table1_command.NAME, epilog=table1_command.EXAMPLES)(table1_command.table1)
 
 MAX_SEED = 2**32 - 1

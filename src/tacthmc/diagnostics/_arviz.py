@@ -9,6 +9,9 @@ import numpy as np
 
 from tacthmc._checks import missing_extra
 
+STORED_GROUPS = ("posterior", "sample_stats", "observed_data")
+"""The groups of a stored run that ArviZ knows."""
+
 
 def arviz() -> ModuleType:
     """The ArviZ module, imported when first needed."""
@@ -45,9 +48,9 @@ def open_store(root: Path) -> Any:
         import zarr  # noqa: F401
     except ImportError as error:
         raise missing_extra("opening a stored run in ArviZ", "Zarr", "store") from error
-    groups = ("posterior", "sample_stats", "observed_data")
+    # One file has the metadata of all groups, and it has a checksum.
+    tree = xarray.open_datatree(root, engine="zarr", chunks=None)
+    found = {group: tree[group].to_dataset() for group in STORED_GROUPS if group in tree}
     if int(module.__version__.split(".")[0]) >= 1:
-        tree = xarray.open_datatree(root, engine="zarr", chunks=None)
-        return xarray.DataTree.from_dict({g: tree[g].to_dataset() for g in groups if g in tree})
-    found = {g: xarray.open_zarr(root, group=g, chunks=None) for g in groups if (root / g).exists()}
+        return xarray.DataTree.from_dict(found)
     return module.InferenceData(**found)

@@ -14,7 +14,7 @@ from tacthmc import _checks as checks
 from tacthmc._notebook import text
 from tacthmc._positions import leaf_names, scalar_names
 from tacthmc._typing import Draws, Position, PRNGKey
-from tacthmc.diagnostics._arviz import export, open_store
+from tacthmc.diagnostics._arviz import STORED_GROUPS, export, open_store
 from tacthmc.diagnostics._evidence import EvidenceRatio, Profile, evidence_ratio
 from tacthmc.diagnostics._laws import Law, flatness
 from tacthmc.diagnostics._weights import log_weights
@@ -35,6 +35,7 @@ from tacthmc.run._record import Record
 from tacthmc.run._summary import Summary, summarize
 from tacthmc.run._thermostat_laws import measured_laws
 from tacthmc.run._trimmed import Trimmed
+from tacthmc.store._damage import check_chunks
 from tacthmc.store._errors import StoreError
 from tacthmc.store._folder import Folder
 from tacthmc.store._pickles import observed
@@ -400,6 +401,7 @@ class Run:
         """
         first = self._record.first if isinstance(self._record, Trimmed) else 0
         if self._folder is not None and not self.keep.all_temperatures and first is not None:
+            check_chunks(self._folder, STORED_GROUPS)
             check_plain(self._folder.root, self._folder.specs)
             stored = open_store(self._folder.root)
             return stored.isel(draw=slice(first, None)) if first else stored

@@ -1,9 +1,10 @@
 """Where the arrays of a run are damaged: the chunks that are missing or fail their checksum."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tacthmc.store._arrays import ArraySpec
+from tacthmc.store._checksums import ChecksumError
 from tacthmc.store._errors import StoreError
 from tacthmc.store._folder import Folder
 
@@ -90,3 +91,22 @@ def is_whole(folder: Folder, path: str) -> bool:
     except StoreError:
         return False
     return True
+
+
+def check_chunks(folder: Folder, groups: Sequence[str]) -> None:
+    """Raise a StoreError if metadata are damaged, or files of these groups are missing.
+
+    Zarr takes missing files for blank values, without a word.
+    """
+    advice = f"`tacthmc repair {folder.path}` saves the rest"
+    try:
+        status = folder.published()
+    except ChecksumError as error:
+        raise StoreError(f"{error}: {advice}") from error
+    if not any(status.get("counts", [])):
+        return
+    extent = Extent.of(status)
+    for path, spec in folder.specs.items():
+        for box in boxes(spec, extent) if spec.grows and spec.group in groups else ():
+            if not (folder.root / box.file(path)).exists():
+                raise StoreError(f"{folder.root / box.file(path)} is missing: {advice}")
