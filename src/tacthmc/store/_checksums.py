@@ -12,6 +12,7 @@ protects from damage, not from somebody who changes a file on purpose.
 """
 
 import json
+import stat
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,16 +50,21 @@ class FileSum(NamedTuple):
         return cls(size, f"{found:08x}")
 
     def check(self, path: Path) -> None:
-        """Raise a ChecksumError if a file is missing or differs."""
+        """Raise a ChecksumError if a file is missing or differs; links are not followed."""
         try:
-            found = FileSum.of(path)
+            found = path.lstat()
+            if not stat.S_ISREG(found.st_mode):
+                raise ChecksumError(f"{path} is not a file")
+            # By its size first, so that no more is read than was written.
+            if found.st_size != self.size:
+                raise ChecksumError(
+                    f"{path} is damaged: it has {found.st_size} bytes instead of {self.size}"
+                )
+            crc32 = FileSum.of(path).crc32
         except OSError as error:
             raise ChecksumError(f"{path} cannot be read: {error.strerror}") from error
-        if found != self:
-            raise ChecksumError(
-                f"{path} is damaged: it has {found.size} bytes with checksum {found.crc32} instead"
-                f" of {self.size} bytes with {self.crc32}"
-            )
+        if crc32 != self.crc32:
+            raise ChecksumError(f"{path} is damaged: its checksum differs")
 
 
 def crc32(content: bytes) -> str:

@@ -1,6 +1,7 @@
 """The folder of a run: ``draws.zarr``, ``checkpoints``, JSON files and ``program.pkl``."""
 
 import json
+import os
 import platform
 import shutil
 import warnings
@@ -148,7 +149,7 @@ class Folder:
         """Replace damaged files at the top of the folder by their copies."""
         for name, copy in damaged_files(self.path, self.config).items():
             if copy is not None:
-                if (self.path / name).exists():
+                if os.path.lexists(self.path / name):
                     self.move_aside(name)
                 shutil.copy2(copy, self.path / name)
 
@@ -287,8 +288,9 @@ class Folder:
 
 def lengths_of(status: dict[str, Any]) -> dict[str, int]:
     """The lengths of the arrays of each group for this status."""
-    lengths = dict.fromkeys(RECTANGLES, min(status["counts"]))
-    return lengths | {"trace": status["rows"], "timing": status["commits"]}
+    draws = int(min(status["counts"]))
+    rest = {"trace": int(status["rows"]), "timing": int(status["commits"])}
+    return dict.fromkeys(RECTANGLES, draws) | rest
 
 
 def _check_empty(path: Path) -> None:

@@ -29,8 +29,7 @@ from tacthmc.store._lock import Lock
 from tacthmc.store._lost_draws import leave_out, lost_draws, without_lost
 from tacthmc.store._mend import is_statistic, mended, put
 from tacthmc.store._pickles import FILE
-from tacthmc.store._settings import COPIES, MAX_COPY_BYTES, damaged_files
-from tacthmc.store._store import CONFIG
+from tacthmc.store._settings import COPIES, damaged_copies, damaged_files
 
 METADATA = "zarr.json"
 
@@ -161,13 +160,11 @@ class _Findings:
                 self.lost.append(f"{name}: damaged, like its copy{_advice(name)}")
             else:
                 self.mended.append(f"{name}: damaged, restored from its copy")
-        for name in (CONFIG, *self._folder.config["files"]):
-            file, copy = self._folder.path / name, self._folder.path / COPIES / name
-            small = name == CONFIG or self._folder.config["files"][name]["size"] <= MAX_COPY_BYTES
-            if name not in self._files and small:
-                sound = copy.exists() and file.read_bytes() == copy.read_bytes()
-                if not sound:
-                    self.mended.append(f"{COPIES}/{name}: damaged, copied again")
+        self.mended += [
+            f"{COPIES}/{name}: damaged, copied again"
+            for name in damaged_copies(self._folder.path, self._folder.config)
+            if name not in self._files
+        ]
 
     def _is_sound(self, step: int) -> bool:
         """Whether a checkpoint is sound, as far as its files say."""
@@ -259,7 +256,12 @@ class _Findings:
         for path in target.specs:
             for file in (self._folder.root / path / "c").rglob("*"):
                 name = str(file.relative_to(self._folder.root))
-                if file.is_file() and name not in damaged and path not in self._fixed:
+                if (
+                    file.is_file()
+                    and not file.is_symlink()
+                    and name not in damaged
+                    and path not in self._fixed
+                ):
                     (target.root / name).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(file, target.root / name)
             if path in self._fixed:

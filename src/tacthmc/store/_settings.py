@@ -73,18 +73,28 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not file.exists() and ((folder / MARKER).exists() or not copy.exists()):
         raise StoreError(f"{folder} holds no run (there is no {CONFIG} in it)")
     try:
-        return _config(file)
+        return _with_plain_names(_config(file))
     except ChecksumError as error:
         try:
-            found = _config(copy)
+            found = _with_plain_names(_config(copy))
         except ChecksumError:
             raise StoreError(f"{error}, and there is no sound copy") from error
         _tell(f"{error}: its copy {copy} is used")
         return found
 
 
+def _with_plain_names(config: dict[str, Any]) -> dict[str, Any]:
+    """The config, whose files must lie in the folder: it may be somebody else's."""
+    for name in config.get("files", {}):
+        if Path(name).name != name or name == "..":
+            raise StoreError(f"the config names a file that is not in its folder: {name!r}")
+    return config
+
+
 def _config(file: Path) -> dict[str, Any]:
     try:
+        if file.is_symlink():
+            raise ChecksumError("it is a link")
         content = json.loads(file.read_text())
         old = isinstance(content, dict) and CHECKSUM not in content
         if old and content.get("format") in range(FORMAT):
@@ -129,6 +139,24 @@ def damaged_files(folder: Path, config: dict[str, Any]) -> dict[str, Path | None
                 path = None
             if path != folder / name:
                 found[name] = path
+    return found
+
+
+def damaged_copies(folder: Path, config: dict[str, Any]) -> list[str]:
+    """The names of files whose copy is damaged or missing."""
+    found = []
+    try:
+        same = _config(folder / COPIES / CONFIG) == _config(_sound_config(folder))
+    except ChecksumError:
+        same = False
+    if not same:
+        found.append(CONFIG)
+    for name, known in config.get("files", {}).items():
+        if known["size"] <= MAX_COPY_BYTES:
+            try:
+                FileSum(**known).check(folder / COPIES / name)
+            except ChecksumError:
+                found.append(name)
     return found
 
 
