@@ -8,9 +8,9 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "tacthmc"
 
 ORDER = [
-    *("_typing", "_checks", "_positions", "_notebook", "compiler", "potentials", "targets"),
-    *("dynamics", "samplers", "store", "diagnostics", "run", "tuning", "calibration", "predict"),
-    *("report", "_sample", "paper", "cli"),
+    *("_typing", "_checks", "_npz", "_positions", "_notebook", "compiler", "potentials"),
+    *("targets", "dynamics", "samplers", "store", "diagnostics", "run", "tuning", "calibration"),
+    *("predict", "report", "_sample", "paper", "cli"),
 ]
 """From the ground up. A room may import those before it; functions' imports count as well."""
 

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from tacthmc._npz import read_npz
 from tacthmc.dynamics._bias import (
     AdaptiveBiasingForce,
     Bias,
@@ -14,6 +15,8 @@ from tacthmc.dynamics._bias import (
     Metadynamics,
 )
 
+MAX_BIAS_BYTES = 1 << 26
+"""More than the tables of any bias take."""
 _KINDS = {
     kind.__name__: kind
     for kind in (AdaptiveBiasingForce, LiteralAdaptiveBiasingForce, Metadynamics)
@@ -61,16 +64,16 @@ def load_bias(path: str | Path) -> Bias:
     >>> load_bias(file).table.tolist()
     [0.0, 1.0, 2.0, 3.0]
     """
-    with np.load(path, allow_pickle=False) as file:
-        if "kind" not in file or str(file["kind"]) not in _KINDS:
-            raise ValueError(f"{path} does not hold a bias")
-        kind = str(file["kind"])
-        settings = {k: file[k].item() for k in ("bins", "memory", "height", "spread") if k in file}
-        for name in ("boost", "window"):
-            if name in file:
-                value = float(file[name])
-                settings[name] = None if np.isnan(value) else value
-        leaves = [file[f"table_{i}"] for i in range(sum(k.startswith("table_") for k in file))]
+    file = read_npz(path, MAX_BIAS_BYTES)
+    if "kind" not in file or str(file["kind"]) not in _KINDS:
+        raise ValueError(f"{path} does not hold a bias")
+    kind = str(file["kind"])
+    settings = {k: file[k].item() for k in ("bins", "memory", "height", "spread") if k in file}
+    for name in ("boost", "window"):
+        if name in file:
+            value = float(file[name])
+            settings[name] = None if np.isnan(value) else value
+    leaves = [file[f"table_{i}"] for i in range(sum(k.startswith("table_") for k in file))]
     bias = _KINDS[kind](**settings)
     # A table is an array, or a named tuple of arrays.
     empty = bias.empty(np.float32)

@@ -1,13 +1,14 @@
 """The idx format of MNIST and similar data sets: a header with the shape, then bytes, gzipped."""
 
 import gzip
+import io
 import math
 import struct
 import zlib
 
 import numpy as np
 
-from tacthmc.paper.data.errors import DataError
+from tacthmc.paper.data.errors import MAX_UNPACKED_BYTES, DataError
 
 _BYTES = 0x08
 
@@ -21,9 +22,16 @@ def read_idx(packed: bytes, name: str) -> np.ndarray:
     [[7, 8, 9]]
     """
     try:
-        content = gzip.decompress(packed)
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            # One byte more than a data set has: a small file can hold far more.
+            content = file.read(MAX_UNPACKED_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{name} is not a gzipped file, or only a part of one: {error}") from error
+    if len(content) > MAX_UNPACKED_BYTES:
+        raise DataError(
+            f"{name} unpacks to more than {MAX_UNPACKED_BYTES:,} bytes, which no data set has: not"
+            " read"
+        )
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] != _BYTES:
         raise DataError(
             f"{name} is not an idx file of bytes: expected it to begin with 0, 0, 8; got"

@@ -1,12 +1,12 @@
 """``load``: a data set by name."""
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tacthmc._npz import NpzError, npz_headers, read_npz
 from tacthmc.paper.data.catalog import Entry, entry
 from tacthmc.paper.data.download import fetch
 from tacthmc.paper.data.errors import DataError
@@ -48,7 +48,7 @@ def load(name: str, *, folder: str | Path | None = None, download: bool = True) 
     known, place = entry(name), data_folder(folder)
     path = npz_path(name, place)
     if path.exists():
-        return _checked(name, known, _npz(path), str(path))
+        return _checked(name, known, _npz(path, name, known), str(path))
     if not known.archives or known.read is None:
         raise DataError(f"{name} is not in {place}: {where_to_put(name, known, place)}")
     there = all(archive_path(name, archive, place).exists() for archive in known.archives)
@@ -63,28 +63,42 @@ def load(name: str, *, folder: str | Path | None = None, download: bool = True) 
     return _checked(name, known, known.read(place / name), source)
 
 
-def _npz(path: Path) -> Mapping[str, np.ndarray]:
+def _npz(path: Path, name: str, known: Entry) -> Mapping[str, np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            missing = [key for key in KEYS if key not in file]
-            if missing:
-                raise DataError(f"{path} has no {', '.join(missing)}; it has {sorted(file)}")
-            return {key: file[key] for key in KEYS}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} is not an .npz file of plain arrays: {error}") from error
+        headers = npz_headers(path)
+        missing = [key for key in KEYS if key not in headers]
+        if missing:
+            raise DataError(f"{path} has no {', '.join(missing)}; it has {sorted(headers)}")
+        # Before the arrays are read, because a small file can hold huge ones.
+        for key, shape in _shapes(known).items():
+            _check_shape(key, shape, headers[key], name, str(path))
+        return read_npz(path, sum(headers[key].nbytes for key in KEYS), KEYS)
+    except NpzError as error:
+        raise DataError(str(error)) from error
+
+
+def _shapes(known: Entry) -> dict[str, tuple[int, ...]]:
+    """The shapes of the arrays of a data set."""
+    found: dict[str, tuple[int, ...]] = {}
+    for part, count in (("train", known.num_train), ("test", known.num_test)):
+        found |= {f"x_{part}": (count, *known.image), f"y_{part}": (count,)}
+    return found
+
+
+def _check_shape(key: str, shape: tuple[int, ...], found: Any, name: str, source: str) -> None:
+    if found.shape != shape or found.dtype != np.uint8:
+        raise DataError(
+            f"{key} of {name} must be uint8 of shape {shape}; {source} has {found.dtype} of shape"
+            f" {found.shape}"
+        )
 
 
 def _checked(name: str, known: Entry, arrays: Mapping[str, Any], source: str) -> ImageSet:
     classes = len(known.classes)
-    for part, count in (("train", known.num_train), ("test", known.num_test)):
+    for key, shape in _shapes(known).items():
+        _check_shape(key, shape, arrays[key], name, source)
+    for part in ("train", "test"):
         images, labels = arrays[f"x_{part}"], arrays[f"y_{part}"]
-        expected = {f"x_{part}": (count, *known.image), f"y_{part}": (count,)}
-        for key, shape in expected.items():
-            if arrays[key].shape != shape or arrays[key].dtype != np.uint8:
-                raise DataError(
-                    f"{key} of {name} must be uint8 of shape {shape}; {source} has"
-                    f" {arrays[key].dtype} of shape {arrays[key].shape}"
-                )
         counts = np.bincount(labels, minlength=classes)
         equal = part == "test" or known.equal_classes
         if len(counts) > classes or (equal and len(set(counts.tolist())) > 1) or not counts.all():

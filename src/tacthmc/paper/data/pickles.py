@@ -21,11 +21,22 @@ def _latin(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
+class _Array:
+    """The name of the type of arrays. It makes none, so a pickle cannot ask for a huge one."""
+
+
+def _empty(kind: Any, shape: Any, code: Any) -> Any:
+    """The empty array with which NumPy begins; its content comes with its shape."""
+    if kind is not _Array or shape != (0,):
+        raise pickle.UnpicklingError(f"an array of shape {shape!r} without its content")
+    return _reconstruct(np.ndarray, shape, code)
+
+
 _ALLOWED = {
-    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): np.dtype,
-    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
-    ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy.core.multiarray", "_reconstruct"): _empty,
+    ("numpy._core.multiarray", "_reconstruct"): _empty,
     ("_codecs", "encode"): _latin,
 }
 
