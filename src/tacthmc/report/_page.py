@@ -21,7 +21,8 @@ from tacthmc.report._calibration_section import (
 from tacthmc.report._draw_figures import comparison
 from tacthmc.report._figures import all_plots
 from tacthmc.report._mode_table import mode_table
-from tacthmc.report._plot import Plot
+from tacthmc.report._plot import Plot, plain
+from tacthmc.report._policy import meta, without_own_styles
 from tacthmc.report._shown import ReferenceDensity, Shown
 from tacthmc.run._result import Run
 from tacthmc.run._summary_text import COLUMNS, cells
@@ -101,6 +102,7 @@ def _title(shown: list[Shown]) -> str:
 def _page(title: str, shown: list[Shown], calibration: Calibration | None) -> str:
     here = files("tacthmc.report")
     css, js = ((here / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    plotly = _plotly()
     body = _several(shown) if len(shown) > 1 else _one(shown[0], "")
     if calibration is not None:
         body += _calibrated(calibration)
@@ -110,11 +112,13 @@ def _page(title: str, shown: list[Shown], calibration: Calibration | None) -> st
             '<html lang="en">',
             "<head>",
             '<meta charset="utf-8">',
+            meta(scripts=[plotly, js], styles=[css]),
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{_text(title)}</title>",
             '<link rel="icon" href="data:,">',
             f"<style>{css}</style>",
-            f"<script>{_plotly()}</script>",
+            without_own_styles(plotly),
+            f"<script>{plotly}</script>",
             "</head>",
             "<body>",
             f"<header><h1>{_text(title)}</h1>",
@@ -297,13 +301,13 @@ def _figure(plot: Plot, prefix: str) -> str:
     key = prefix + plot.key
     # "<" is escaped, so that no parameter name can end the element.
     spec = json.dumps(
-        {"data": plot.data, "layout": {**plot.layout, "height": plot.height}},
+        plain({"data": plot.data, "layout": {**plot.layout, "height": plot.height}}),
         separators=(",", ":"),
         ensure_ascii=False,
     ).replace("<", "\\u003c")
     note = f'<p class="note">{_text(plot.note)}</p>' if plot.note else ""
     return (
         f"<figure><h3>{_text(plot.title)}</h3><figcaption>{_text(plot.caption)}</figcaption>{note}"
-        f'<div class="plot" id="{key}" style="height:{plot.height}px"></div>'
+        f'<div class="plot" id="{key}" data-height="{plot.height}"></div>'
         f'<script type="application/json" id="{key}-data">{spec}</script></figure>'
     )

@@ -1,5 +1,6 @@
 """Figures as plain data for Plotly: traces, layout, and a caption."""
 
+import html
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,8 @@ COLORS = (
 )
 """Colors that are easy to distinguish on white and on black."""
 GRAY = "#8a8f98"
+SHOWN = ("name", "text", "title")
+"""The keys of a figure whose texts are shown."""
 BAND = "rgba(138, 143, 152, 0.18)"
 
 
@@ -75,6 +78,22 @@ def steps(edges: np.ndarray, heights: Any, name: str, index: int, **more: Any) -
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis with its title."""
     return {"title": {"text": title}, **more}
+
+
+def plain(spec: Any) -> Any:
+    """A figure whose texts Plotly shows as they are. It takes tags for markup, and $ for TeX.
+
+    >>> plain({"name": "<b>x</b>", "y": [1.0]})
+    {'name': '&lt;b&gt;x&lt;/b&gt;', 'y': [1.0]}
+    """
+    if isinstance(spec, dict):
+        return {
+            key: html.escape(value, quote=False).replace("$", "&#36;")
+            if key in SHOWN and isinstance(value, str)
+            else plain(value)
+            for key, value in spec.items()
+        }
+    return [plain(value) for value in spec] if isinstance(spec, list | tuple) else spec
 
 
 def level(value: float, axis_of: str = "y", dash: str = "dash", **more: Any) -> dict[str, Any]:

@@ -31,6 +31,8 @@
   };
 
   const plots = [...document.querySelectorAll(".plot")];
+  // Not a style attribute, which the page's policy would have to allow everywhere.
+  for (const element of plots) element.style.height = element.dataset.height + "px";
   const draw = async (element) => {
     const spec = JSON.parse(document.getElementById(element.id + "-data").textContent);
     const layout = { ...base, ...spec.layout };
