@@ -41,6 +41,11 @@ MAINTAINED = {
         "A stored run that is killed 50 times ends like one that is not.",
         ("soak.json",),
     ),
+    "damage": Benchmark(
+        "maintained.damage",
+        "What comes of a stored run of which one file is damaged, 1,000 times.",
+        ("damage.json",),
+    ),
     "gpu": Benchmark(
         "maintained.gpu", "Networks on one GPU, beside PyTorch.", ("gpu.json",), options="PART …"
     ),

@@ -10,9 +10,11 @@ import warnings
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
+from tacthmc.potentials import HostBatches
 from tacthmc.store import DamageWarning, StoreError, find_damage, repair
 from tacthmc.store._lock import LOCK
 from tests import stored_run
@@ -57,14 +59,46 @@ def damage(file, how, choose):
     return f"byte {place} of {len(content)} flipped"
 
 
+def mini_batches(path, callbacks):
+    """Mini-batches in epochs, draws at unit temperature."""
+    stored_run.begin(path, END, callbacks=callbacks)
+
+
+def all_temperatures(path, callbacks):
+    """Draws of all temperatures, whose energies their weights need."""
+    keep = tacthmc.Keep(every=20, after=400, temperatures="all")
+    stored_run.begin(path, END, callbacks=callbacks, keep=keep)
+
+
+def loader(path, callbacks):
+    """Batches from a loader, whose place is stored too."""
+    key, data = jax.random.key(0), np.random.default_rng(0).normal(size=(40, 2))
+    batches = HostBatches(data.astype(np.float32), 8, key)
+    target = tacthmc.streamed(_log_prior, _log_likelihood, batches, 40)
+    store = tacthmc.Store(path, checkpoint_seconds=None, checkpoint_steps=800)
+    sampler, keep = tacthmc.sgnht(1e-3), tacthmc.Keep(every=20, after=400)
+    start = {"w": jnp.zeros(2), "b": jnp.zeros(3)}
+    tacthmc.sample(key, sampler, target, start, END, 2, keep=keep, store=store, callbacks=callbacks)
+
+
+def _log_prior(p):
+    return -0.5 * (jnp.sum(p["w"] ** 2) + jnp.sum(p["b"] ** 2))
+
+
+def _log_likelihood(p, x):
+    return -0.5 * jnp.sum((x - p["w"]) ** 2)
+
+
+RUNS = {run.__name__: run for run in (mini_batches, all_temperatures, loader)}
+
+
 class Reference:
     """A run that was interrupted, in a folder, and what it is when it goes on to its end."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, begin=mini_batches):
         self.folder, self.path = Path(folder), Path(folder) / "interrupted"
         if not self.path.exists():
-            stop = [lambda snapshot: snapshot.step >= STOP]
-            stored_run.begin(self.path, END, callbacks=stop)
+            begin(self.path, [lambda snapshot: snapshot.step >= STOP])
             whole = shutil.copytree(self.path, self.folder / "whole")
             tacthmc.resume(whole)
         self.files = files_of(self.path)
