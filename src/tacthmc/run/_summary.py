@@ -21,6 +21,7 @@ from tacthmc.run._parameters import (
     function_rows,
     shown_parameters,
 )
+from tacthmc.run._repair_notes import repair_notes
 from tacthmc.run._replica_notes import replica_notes
 from tacthmc.run._step_notes import step_notes
 from tacthmc.run._summary_frame import dataframe
@@ -111,6 +112,7 @@ def summarize(run: "Run") -> Summary:
     thermostats = run.thermostats
     tuning = _tuning_notes(run, scalars.disagree)
     warnings = tuning + modes.notes + replicas.notes + step_notes(run)
+    warnings += repair_notes(run.config)
     notes = _notes(run, xi.hottest) + scalars.notes + warnings + _unmeasured_notes(run)
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
     weighted = " of all temperatures, weighted" if run.keep.all_temperatures else ""

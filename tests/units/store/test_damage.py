@@ -86,6 +86,7 @@ def test_draws_around_the_damage_are_saved_and_the_run_goes_on(reference, copy):
     for chain, draws in enumerate(saved.all_draws):
         assert 0 < len(draws["b"]) == len(before[chain]["b"]) - 16
         assert np.array_equal(draws["b"], before[chain]["b"][16:])
+    assert "the folder was repaired, and lost posterior/b: rows 0 to 15" in str(saved.summary())
     assert not find_damage(damage.path).found
     with pytest.raises(StoreError, match="exists already"):
         repair(path)
