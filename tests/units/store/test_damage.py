@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 AIMED = (
     ("config.json", "flip"),
     ("program.pkl", "flip"),
-    ("shapes.pkl", "truncate"),
+    ("shapes.json", "truncate"),
     ("copies/config.json", "flip"),
     ("draws.zarr/zarr.json", "flip"),
     ("draws.zarr/trace/xi/c/N/N", "flip"),
@@ -102,7 +102,7 @@ def test_nothing_to_repair(reference, tmp_path):
 def test_a_run_that_goes_on_is_not_repaired(reference, copy):
     from tacthmc.store._lock import Lock
 
-    path = copy("shapes.pkl")
+    path = copy("shapes.json")
     lock = Lock(path)
     with pytest.raises(StoreError, match="in use by process"):
         repair(path)
