@@ -61,6 +61,8 @@ class Damage:
 def find_damage(path: str | Path) -> Damage:
     """Check every file of a stored run against its checksum. Nothing is changed.
 
+    The run must not be going on, because its files change then.
+
     >>> import jax, jax.numpy as jnp, tacthmc, tempfile
     >>> folder = tempfile.mkdtemp() + "/run"
     >>> target = tacthmc.potential(lambda x: 0.5 * jnp.sum(x**2))
@@ -73,7 +75,8 @@ def find_damage(path: str | Path) -> Damage:
         # Everything is in the list.
         warnings.simplefilter("ignore", DamageWarning)
         folder = Folder.open(path)
-        found = _Findings(folder)
+        with _alone(folder.path):
+            found = _Findings(folder)
         return Damage(folder.path, tuple(found.mended), tuple(found.lost))
 
 
