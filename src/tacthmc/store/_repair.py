@@ -242,7 +242,9 @@ class _Findings:
 
     def _new_folder(self, out: Path) -> Folder:
         """A folder with the files beside the arrays, without a config."""
-        out.mkdir(parents=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        # It may hold functions and data of the user, so it is private to begin with.
+        out.mkdir(mode=0o700)
         config = {name: value for name, value in self._folder.config.items() if name != "files"}
         config["repaired"] = [*config.get("repaired", []), *self.lost]
         gone = [p for p in self._fixed if self._folder.specs[p].group == "observed_data"]
