@@ -20,14 +20,11 @@ AIMED = (
     ("config.json", "flip"),
     ("program.pkl", "flip"),
     ("shapes.json", "truncate"),
-    ("copies/config.json", "flip"),
     ("draws.zarr/zarr.json", "flip"),
     ("draws.zarr/trace/xi/c/N/N", "flip"),
     ("draws.zarr/sample_stats/energy/c/N/N", "remove"),
     ("draws.zarr/posterior/w/c/N/N/N", "flip"),
-    ("draws.zarr/bias/mean/c/N/N", "truncate"),
     ("checkpoints/N/notes/metadata", "flip"),
-    ("checkpoints/N/checksums.json", "flip"),
     ("checkpoints/N/state/d/N", "remove"),
 )
 
