@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "tacthmc"
 
 ORDER = [
-    *("_typing", "_checks", "_npz", "_positions", "_notebook", "compiler", "potentials"),
+    *("_typing", "_checks", "_positions", "_notebook", "compiler", "potentials"),
     *("targets", "dynamics", "samplers", "store", "diagnostics", "run", "tuning", "calibration"),
     *("predict", "report", "_sample", "paper", "cli"),
 ]

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from tacthmc._npz import read_npz
 from tacthmc.dynamics._bias import (
     AdaptiveBiasingForce,
     Bias,
@@ -14,6 +13,7 @@ from tacthmc.dynamics._bias import (
     LiteralAdaptiveBiasingForce,
     Metadynamics,
 )
+from tacthmc.dynamics._npz import read_npz
 
 MAX_BIAS_BYTES = 1 << 26
 """More than the tables of any bias take."""

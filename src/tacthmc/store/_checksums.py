@@ -80,7 +80,7 @@ def sealed(content: dict[str, Any]) -> dict[str, Any]:
     """JSON with its own checksum, under the key ``checksum``.
 
     >>> sealed({"steps": 3})
-    {'steps': 3, 'checksum': 'd1dca3ad'}
+    {'steps': 3, 'checksum': '89de4c12'}
     """
     bare = {name: value for name, value in content.items() if name != CHECKSUM}
     return {**bare, CHECKSUM: digest(bare)}

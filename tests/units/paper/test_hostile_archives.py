@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tacthmc._npz import NpzError, npz_headers, read_npz
 from tacthmc.dynamics import load_bias
+from tacthmc.dynamics._npz import NpzError, npz_headers, read_npz
 from tacthmc.paper import data
 from tacthmc.paper.data import catalog, download, idx, official
 from tacthmc.paper.data.catalog import ENTRIES, Archive

@@ -72,7 +72,7 @@ def read_npz(
     >>> read_npz(file, 1_000)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    tacthmc._npz.NpzError: ...a.npz holds 8,000,000 bytes of arrays; expected at most 1,000
+    tacthmc.dynamics._npz.NpzError: ...a.npz holds 8,000,000 bytes of arrays; expected at most 1,000
     """
     headers = npz_headers(path)
     chosen = list(headers) if names is None else list(names)
