@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, DTypeLike, Float
 
+from tacthmc import _checks as checks
 from tacthmc._typing import Position, Rate
 
 
@@ -47,27 +48,31 @@ def scalar_dtype(position: Position) -> jnp.dtype:
 
 def checked(position: Any) -> Position:
     """The position as JAX arrays of at least float32, or an error that names the leaf."""
+    checks.leaves("the position", position)
     leaves, treedef = jax.tree.flatten(position)
     if not leaves:
         raise ValueError("the position has no leaves; expected at least one floating-point array")
     names = leaf_names(position)
     arrays = []
-    for name, leaf in zip(names, leaves, strict=True):
+    for leaf_name, leaf in zip(names, leaves, strict=True):
+        name = f"position leaf {leaf_name!r}"
         try:
-            array = jnp.asarray(leaf)
+            array = checks.quiet_array(name, leaf)
         except TypeError as error:
             raise TypeError(
-                f"position leaf {name!r} is {leaf!r}, not an array; sample a subset of the"
+                f"{name} is {leaf!r}, not an array of numbers; sample a subset of the"
                 " leaves with tacthmc.potentials.subset(potential, init, equinox.is_inexact_array)"
             ) from error
         if not jnp.issubdtype(array.dtype, jnp.floating):
             raise TypeError(
-                f"position leaf {name!r} has dtype {array.dtype}; expected floating point"
+                f"{name} has dtype {array.dtype}; expected floating point"
                 " (write 0.0 for 0, or leave the leaf out with tacthmc.potentials.subset)"
             )
+        used = array.dtype if array.dtype.itemsize >= 4 else jnp.dtype(jnp.float32)
+        checks.tell_precision(name, leaf, used)
         # astype also makes weakly typed arrays strong, as the results of a step are. Otherwise
         # the second chunk of a run would be compiled again.
-        arrays.append(array.astype(array.dtype if array.dtype.itemsize >= 4 else jnp.float32))
+        arrays.append(array.astype(used))
     return jax.tree.unflatten(treedef, arrays)
 
 

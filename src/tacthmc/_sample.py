@@ -13,7 +13,7 @@ from tacthmc.potentials import Potential
 from tacthmc.run import Effective, Keep, PerChain, Run
 from tacthmc.run._effective import check_until
 from tacthmc.run._plan import Callback, check_callbacks, check_progress
-from tacthmc.run._sample import one_key, run_chains
+from tacthmc.run._sample import run_chains
 from tacthmc.run._start import chain_positions, check_start
 from tacthmc.samplers import Untuned, UntunedReplicas
 from tacthmc.store import Store
@@ -92,7 +92,7 @@ def sample(
         checks.whole("num_chains", num_chains, 1)
         check_progress(progress)
         check_callbacks(callbacks)
-        key = one_key(key)
+        key = checks.key("key", key)
         drawable = tunable(potential, progress)
         starts = chain_positions(drawable, init, num_chains)
         check_start(drawable, starts, key)

@@ -251,7 +251,7 @@ def sample(
         typer.Option(help="A new folder for the run; by default runs/FILE.", show_default=False),
     ] = None,
     steps: Annotated[
-        int, typer.Option(help="Steps per chain, including warm-up; with --until the most.")
+        int, typer.Option(help="Steps per chain, including warm-up; with --until the most.", min=1)
     ] = 100_000,
     until: Annotated[
         int | None,
@@ -259,9 +259,10 @@ def sample(
             help="End the run when every parameter shown, the energy and the shares of known modes"
             " have so many effective draws, and R-hat is at most 1.01.",
             show_default=False,
+            min=1,
         ),
     ] = None,
-    chains: Annotated[int, typer.Option(help="Number of chains.")] = 4,
+    chains: Annotated[int, typer.Option(help="Number of chains.", min=1)] = 4,
     sampler: Annotated[
         SamplerName | None,
         typer.Option(help="By default that of the file, or tact.", show_default=False),
@@ -275,14 +276,14 @@ def sample(
     noise: Annotated[
         float | None, typer.Option(help="c, the level of injected noise (friction for sghmc).")
     ] = None,
-    keep_every: Annotated[int | None, typer.Option(help="K, steps between draws.")] = None,
+    keep_every: Annotated[int | None, typer.Option(help="K, steps between draws.", min=1)] = None,
     tune: Annotated[
         bool,
         typer.Option("--tune", help="Let short runs choose all numbers that are not given."),
     ] = False,
     warmup: Annotated[
         int | None,
-        typer.Option(help="First steps that are not kept; by default a tenth of all."),
+        typer.Option(help="First steps that are not kept; by default a tenth of all.", min=0),
     ] = None,
     keep: Annotated[
         Keep, typer.Option(help="Draws at unit temperature only, or all with weights.")
@@ -419,13 +420,14 @@ def resume(
     path: Folder,
     steps: Annotated[
         int | None,
-        typer.Option(help="Total steps per chain, to make a finished run longer."),
+        typer.Option(help="Total steps per chain, to make a finished run longer.", min=1),
     ] = None,
     until: Annotated[
         int | None,
         typer.Option(
             help="End the run at so many effective draws; by default as it was begun.",
             show_default=False,
+            min=1,
         ),
     ] = None,
     trust: Trust = False,

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tacthmc import _checks as checks
+
 
 class Modes(NamedTuple):
     """Modes, from the heaviest to the lightest."""
@@ -39,7 +41,11 @@ def find_modes(
     >>> find_modes(draws).shares.round(1).tolist()
     [0.7, 0.3]
     """
-    draws = np.asarray(draws, float)
+    _check(draws := np.asarray(draws), ratio, least)
+    for name, count in (("neighbors", neighbors), ("most", most)):
+        if count is not None:
+            checks.whole(name, count, 1)
+    draws = draws.astype(float)
     spread = draws.std(axis=0)
     scaled = (draws - draws.mean(axis=0)) / np.where(spread > 0, spread, 1)
     from scipy.spatial import KDTree
@@ -65,6 +71,24 @@ def find_modes(
     shares = np.bincount(labels, minlength=len(peaks)) / len(labels)
     places = chosen[peaks] * np.where(spread > 0, spread, 1) + draws.mean(axis=0)
     return Modes(labels, shares, places)
+
+
+def _check(draws: np.ndarray, ratio: float, least: float) -> None:
+    if draws.ndim != 2 or not draws.size or draws.dtype.kind not in "fiu":
+        raise ValueError(
+            "draws must be numbers of shape (draw, coordinate), neither 0; got"
+            f" {draws.dtype} of shape {draws.shape} (a run's draws of all chains:"
+            " run.draws.reshape(-1, run.draws.shape[-1]))"
+        )
+    if not np.isfinite(draws).all():
+        bad = int(np.sum(~np.isfinite(draws)))
+        raise ValueError(f"draws must be finite; got {bad} values that are NaN or infinite")
+    checks.positive("ratio", ratio)
+    if ratio <= 1:
+        raise ValueError(f"ratio must be more than 1; got {ratio!r}")
+    checks.non_negative("least", least)
+    if least >= 1:
+        raise ValueError(f"least must be a share below 1; got {least!r}")
 
 
 def _basins(density: np.ndarray, near: np.ndarray, depth: float) -> np.ndarray:

@@ -303,9 +303,9 @@ class Langevin(Sampler):
         checks.non_negative("noise", noise)
         checks.positive("bath_temperature", bath_temperature)
         for leaf in jax.tree.leaves(mass):
-            checks.positive("mass", leaf)
+            checks.all_positive("mass", leaf)
         for leaf in jax.tree.leaves(noise_estimate):
-            checks.non_negative("noise_estimate", leaf)
+            checks.all_non_negative("noise_estimate", leaf)
         self.step_size, self.injected, self.mass = step_size, noise, mass
         self.bath_temperature, self.noise_estimate = bath_temperature, noise_estimate
         self.thermostat = ScalarThermostat() if thermostat is None else thermostat

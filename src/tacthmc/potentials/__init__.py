@@ -1,5 +1,6 @@
 """Energies and their estimates from mini-batches."""
 
+from tacthmc._checks import PrecisionWarning as PrecisionWarning
 from tacthmc.potentials._base import Energy as Energy
 from tacthmc.potentials._base import Forces as Forces
 from tacthmc.potentials._base import FullPotential as FullPotential

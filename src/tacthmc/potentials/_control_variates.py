@@ -5,7 +5,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from tacthmc import _checks as checks
 from tacthmc._positions import checked
 from tacthmc._typing import Batch, Position, Scalar
 from tacthmc.potentials._base import Energy, Potential, Traits, WrappedPotential
@@ -33,6 +35,7 @@ class ControlVariatePotential(WrappedPotential):
         correction: CovarianceTerm | None = None,
     ) -> Energy:
         """Ũ with the control variate. The covariance term does not apply to its noise."""
+        _check_alike(self.center, position)
         estimate = self.inner.estimate(position, batch, model)
         value = estimate.total
         there, slope = self.inner.value_and_grad(self.center, batch)
@@ -48,6 +51,15 @@ class ControlVariatePotential(WrappedPotential):
 
     def full(self, position: Any) -> Energy:
         return self.inner.full(position)
+
+
+def _check_alike(center: Position, position: Position) -> None:
+    """Require a center like the position; a smaller one would be broadcast without an error."""
+    shapes = [jax.tree.map(jnp.shape, tree) for tree in (center, position)]
+    if jax.tree.structure(center) != jax.tree.structure(position) or shapes[0] != shapes[1]:
+        raise ValueError(
+            f"center must have the leaves of the position, of shape {shapes[1]}; got {shapes[0]}"
+        )
 
 
 def control_variates(potential: Potential, center: Any) -> ControlVariatePotential:
@@ -69,6 +81,7 @@ def control_variates(potential: Potential, center: Any) -> ControlVariatePotenti
     >>> levels.mean_force < 1e-5          # a quadratic energy: no noise is left
     True
     """
+    checks.instance("potential", potential, Potential, "made by tacthmc.posterior")
     if potential.traits.is_split:
         raise ValueError(
             "control_variates goes inside: temper_likelihood(control_variates(posterior, center))"
@@ -79,8 +92,17 @@ def control_variates(potential: Potential, center: Any) -> ControlVariatePotenti
             " made elsewhere adds noise instead of removing it"
         )
     center = checked(center)
+    _check_finite("center", center)
     energy, gradient = _whole(potential, center)
+    _check_finite("the energy at center", energy)
+    _check_finite("the gradient of the energy at center", gradient)
     return ControlVariatePotential(potential, center, energy, gradient)
+
+
+def _check_finite(what: str, tree: Any) -> None:
+    for name, leaf in checks.leaves(what, tree):
+        if not np.isfinite(np.asarray(leaf)).all():
+            raise ValueError(f"{name} must be finite; got {np.asarray(leaf)}")
 
 
 @eqx.filter_jit

@@ -259,8 +259,14 @@ def label_noise(
         if classes is not None:
             raise ValueError("classes does nothing for a permutation, which keeps the labels")
         return PermutedLabels(potential, _rounded(share, potential.num_data), labels)
-    classes = int(np.asarray(found).max()) + 1 if classes is None else classes
+    most = int(np.asarray(found).max())
+    classes = most + 1 if classes is None else classes
     checks.whole("classes", classes, 1)
+    if most >= classes:
+        raise ValueError(
+            f"classes must be more than the largest label, {most}, as labels count from 0; got"
+            f" {classes}"
+        )
     size = potential.batch_size
     return RandomLabels(potential, _rounded(share, size), labels, size, classes)
 
@@ -292,4 +298,7 @@ def _labels(potential: Posterior, where: Callable[[Any], Any]) -> Array:
         )
     if not jnp.issubdtype(found.dtype, jnp.integer):
         raise TypeError(f"labels must be integers; got dtype {found.dtype}")
+    least = int(np.asarray(found).min())
+    if least < 0:
+        raise ValueError(f"labels must be whole numbers from 0; got {least}")
     return found

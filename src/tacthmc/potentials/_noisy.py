@@ -115,7 +115,7 @@ def noisy(
     """
     checks.non_negative("energy", energy)
     for leaf in jax.tree.leaves(force):
-        checks.non_negative("force", leaf)
+        checks.all_non_negative("force", leaf)
     root = None
     if covariance is not None:
         matrix = np.asarray(covariance)

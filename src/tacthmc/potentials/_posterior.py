@@ -15,7 +15,6 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from tacthmc import _checks as checks
@@ -24,6 +23,7 @@ from tacthmc.compiler._mesh import sum_over_examples
 from tacthmc.potentials._base import Energy, Potential, Traits, scalar
 from tacthmc.potentials._batch_noise import CovarianceTerm, corrected_sum, power_sums
 from tacthmc.potentials._batches import Batches, Epochs, ResidentBatches, WithReplacement
+from tacthmc.potentials._data import check_functions, common_length, model_arrays, resident
 
 
 class DataPotential(Potential):
@@ -209,9 +209,12 @@ def posterior(
     """
     check_functions(log_prior, log_likelihood, batched, model_state)
     num_data = common_length(data)
-    _check_finite(data)
     order = make_order(batches, num_data, batch_size)
-    data, model_state = jax.tree.map(jnp.asarray, (data, model_state))
+    data, model_state = resident(data), model_arrays(model_state)
+    # A likelihood that knows which data are impossible says so before a run.
+    check_data = getattr(log_likelihood, "check_data", None)
+    if callable(check_data):
+        check_data(data)
     return Posterior(
         log_prior=log_prior,
         log_likelihood=log_likelihood,
@@ -222,54 +225,15 @@ def posterior(
     )
 
 
-def check_functions(log_prior: Any, log_likelihood: Any, batched: bool, model_state: Any) -> None:
-    """Require functions, and require ``batched`` where there is a model state."""
-    for name, function in (("log_prior", log_prior), ("log_likelihood", log_likelihood)):
-        if not callable(function):
-            raise TypeError(f"{name} must be a function; got {function!r}")
-    if model_state is not None and not batched:
-        raise ValueError(
-            "model_state needs batched=True: a model's state changes with whole batches"
-        )
-    for leaf in jax.tree.leaves(model_state):
-        kind = jnp.asarray(leaf).dtype
-        if not any(jnp.issubdtype(kind, k) for k in (jnp.floating, jnp.integer, jnp.bool_)):
-            raise TypeError(f"model_state must have real arrays only; got one of dtype {kind}")
-
-
 def make_order(batches: str, num_data: int, batch_size: int) -> WithReplacement | Epochs:
     """The order in which examples are drawn, checked."""
     checks.whole("batch_size", batch_size, 1)
     if batch_size > num_data:
         raise ValueError(f"batch_size is {batch_size}, but data has only {num_data} examples")
     orders = {"replacement": WithReplacement, "epochs": Epochs}
-    if batches not in orders:
+    if not isinstance(batches, str) or batches not in orders:
         raise ValueError(f"batches must be 'replacement' or 'epochs'; got {batches!r}")
     return orders[batches](num_data, batch_size)
-
-
-def common_length(data: Any) -> int:
-    """The leading length that all arrays of the data share."""
-    leaves = jax.tree.leaves(data)
-    if not leaves:
-        raise ValueError("data has no arrays; expected a pytree of arrays with N rows each")
-    shapes = [np.shape(leaf) for leaf in leaves]
-    if any(not shape for shape in shapes) or len({shape[0] for shape in shapes}) != 1:
-        raise ValueError(
-            f"data's arrays must share their leading length (the number of examples); got shapes"
-            f" {shapes}"
-        )
-    return shapes[0][0]
-
-
-def _check_finite(data: Any) -> None:
-    for leaf in jax.tree.leaves(data):
-        if checks.concrete(leaf) is not None and jnp.issubdtype(
-            jnp.asarray(leaf).dtype, jnp.inexact
-        ):
-            bad = int(np.sum(~np.isfinite(np.asarray(leaf))))
-            if bad:
-                raise ValueError(f"data has {bad} values that are NaN or infinite")
 
 
 def _like(new: Any, old: Any) -> Any:

@@ -15,7 +15,8 @@ from tacthmc.compiler._mesh import spread_examples
 from tacthmc.compiler._random import chain_keys, start_keys, step_keys
 from tacthmc.potentials._base import Energy, Traits
 from tacthmc.potentials._batches import Batches, Epochs, WithReplacement
-from tacthmc.potentials._posterior import DataPotential, check_functions, common_length, make_order
+from tacthmc.potentials._data import check_functions, common_length, model_arrays
+from tacthmc.potentials._posterior import DataPotential, make_order
 
 
 class Source:
@@ -128,7 +129,7 @@ def streamed(
             f"loader must be an iterable of batches, or a function of the chain's number that"
             f" returns one; got {loader!r}"
         )
-    model_state = jax.tree.map(jnp.asarray, model_state)
+    model_state = model_arrays(model_state)
     return StreamedPosterior(
         log_prior=log_prior,
         log_likelihood=log_likelihood,
@@ -170,6 +171,7 @@ class HostBatches:
         num_data = common_length(data)
         self.data = data
         self.order = make_order(batches, num_data, batch_size)
+        key = checks.key("key", key)
         self.key_data = np.asarray(jax.random.key_data(key))
         self.key_impl = str(jax.random.key_impl(key))
 

@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
+from tacthmc import _checks as checks
 from tacthmc._typing import Batch, Position, PRNGKey
 from tacthmc.potentials._base import Energy, Potential, WrappedPotential
 from tacthmc.potentials._batch_noise import CovarianceTerm
@@ -75,7 +76,21 @@ def subset(potential: Potential, position: Any, sampled: Any) -> tuple[SubsetPot
     >>> start["b"] is None, some.value_and_grad(start, ())[1]["w"].tolist()
     (True, [-2.0, -2.0])
     """
-    chosen, rest = eqx.partition(position, sampled)
+    checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
+    checks.leaves("position", position)
+    for name, leaf in checks.leaves("sampled", sampled):
+        if not (isinstance(leaf, bool) or callable(leaf)):
+            raise TypeError(
+                f"{name} must be True, False or a function of a leaf (a name picks nothing:"
+                f' write {{"w": True, "b": False}}); got {leaf!r}'
+            )
+    try:
+        chosen, rest = eqx.partition(position, sampled)
+    except ValueError as error:
+        raise ValueError(
+            "sampled must be a prefix of the position, with its keys; got"
+            f" {jax.tree.structure(sampled)} for {jax.tree.structure(position)}"
+        ) from error
     if not jax.tree.leaves(chosen):
         raise ValueError("sampled picks no leaf of the position; expected at least one")
     return SubsetPotential(potential, rest), chosen

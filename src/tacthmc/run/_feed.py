@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from tacthmc import _checks as checks
 from tacthmc.compiler._mesh import BATCH, CHAINS, axis, held_chains
 from tacthmc.potentials._streamed import Source
 from tacthmc.store._pickles import from_plain_or_pickled, plain_or_pickled
@@ -68,7 +69,14 @@ class Stream:
 
     def take(self) -> Any:
         """The next batch as NumPy arrays, checked against the shape of the first."""
-        batch = jax.tree.map(np.asarray, self._next())
+        batch = self._next()
+        named = checks.leaves("a batch of the loader", batch)
+        arrays = [checks.host_array(name, leaf) for name, leaf in named]
+        if self._shapes is None:
+            # All batches have the dtypes of the first one.
+            for (name, leaf), array in zip(named, arrays, strict=True):
+                checks.tell_precision(name, leaf, array.dtype)
+        batch = jax.tree.unflatten(jax.tree.structure(batch), arrays)
         lengths = {x.shape[:1] for x in jax.tree.leaves(batch)}
         if len(lengths) != 1 or lengths in ({()}, {(0,)}):
             raise ValueError(

@@ -200,7 +200,8 @@ def _row(carry: _Carry, after: Int[Array, ""], shape: Shape) -> Row:
     chain, sums, last = carry
     step, finite = chain.state.step, chain.health.step == 0
     draw = last.at_unit_temperature if last.is_draw is None else last.is_draw
-    keep = draw | shape.keep_all
+    # Without its temperature a draw cannot be weighed.
+    keep = draw | (shape.keep_all and last.temperature is not None)
     if chain.relaxation is not None and not shape.keep_all:
         keep = keep & chain.relaxation.relaxed
     return Row(

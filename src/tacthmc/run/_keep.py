@@ -84,6 +84,12 @@ class Keep:
                 " temperatures='unit', or a tacthmc.posterior with resident data and no"
                 " model_state"
             )
+        if self.all_temperatures and not sampler.weighs_all_draws:
+            raise ValueError(
+                f"Keep.temperatures='all' weighs draws by their temperature, which the draws of"
+                f" a {type(sampler).__name__} between those that count do not have: use"
+                " temperatures='unit'"
+            )
         if self.relaxation_window is None:
             return
         tempering = getattr(sampler, "tempering", None)

@@ -161,7 +161,8 @@ class Monitor:
             num_steps=self._num_steps,
             seconds=seconds,
             steps_per_second=(step - before) / max(seconds - then, 1e-9),
-            kept=self._kept,
+            # A copy, so that a callback cannot change the totals.
+            kept=self._kept.copy(),
             plateau_share=self._plateau / self._rows,
             rows=columns,
             chunk_draws=chunk_draws,

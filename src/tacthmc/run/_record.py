@@ -37,7 +37,7 @@ def columns_of(rows: Row, count: int) -> dict[str, np.ndarray]:
     columns = {n: np.asarray(v)[:, :count] for n, v in rows._asdict().items() if v is not None}
     if "temperature" in columns:
         columns["lambda"] = 1 / columns["temperature"]
-    return columns
+    return {name: read_only(column) for name, column in columns.items()}
 
 
 def to_host(
@@ -53,11 +53,21 @@ def to_host(
     else:
         kept = jax.tree.map(np.asarray, on_every_host(mesh, chunk.kept))
         chains = np.arange(len(counts))
-    # Copies: a view would keep the whole chunk alive.
+    # Copies: a view would keep the whole chunk alive. Callbacks see them before they are stored.
     return [
-        jax.tree.map(lambda x, p=place, c=chain: x[p, : counts[c]].copy(), kept)
+        jax.tree.map(lambda x, p=place, c=chain: read_only(x[p, : counts[c]].copy()), kept)
         for place, chain in enumerate(chains)
     ]
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """The array, which nobody can change any more.
+
+    >>> read_only(np.zeros(2)).flags.writeable
+    False
+    """
+    array.flags.writeable = False
+    return array
 
 
 class Record(ABC):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array
 
@@ -55,7 +54,7 @@ def run_chains(
     assert keep.every is not None
     if store is not None:
         store = as_store(store, keep.every)
-    key = one_key(key)
+    key = checks.key("key", key)
     bare, source = without_source(potential)
     if mesh is None:
         mesh = _mesh_of_cores(bare, init, num_chains, key)
@@ -129,7 +128,7 @@ def drive(
     plan = Plan(
         program,
         program.potential,
-        one_key(key),
+        checks.key("key", key),
         num_steps,
         store=store,
         progress=progress,
@@ -156,19 +155,12 @@ def run_plan(
     return run_in_folder(plan, folder, kept, chains, feeder, None, compile_seconds=compile_seconds)
 
 
-def one_key(key: Any) -> Array:
-    """The key as a new-style JAX key, checked to be a single one."""
-    if not jnp.issubdtype(jnp.asarray(key).dtype, jax.dtypes.prng_key):
-        key = jax.random.wrap_key_data(jnp.asarray(key))
-    if key.shape != ():
-        raise ValueError(f"key must be one key, shape (); got an array of keys, shape {key.shape}")
-    return key
-
-
 def _first(sampler: Any, num_chains: Any) -> tuple[Any, int]:
     """The first of several samplers, and the number of chains."""
     if isinstance(sampler, (list, tuple)) and sampler:
+        checks.instance("sampler[0]", sampler[0], Sampler, "one of the package's samplers")
         return sampler[0], len(sampler) if num_chains == 1 else num_chains
+    checks.instance("sampler", sampler, Sampler, "one of the package's samplers, or a list of them")
     checks.whole("num_chains", num_chains, 1)
     return sampler, num_chains
 

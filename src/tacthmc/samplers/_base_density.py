@@ -103,7 +103,7 @@ def gaussian_base(mean: Any = 0.0, scale: Any = 1.0) -> GaussianBase:
     5.3363
     """
     for leaf in jax.tree.leaves(scale):
-        checks.positive("scale", leaf)
+        checks.all_positive("scale", leaf)
     # Arrays, so that another base reuses the compiled program.
     return GaussianBase(*jax.tree.map(lambda x: jnp.asarray(x, float), (mean, scale)))
 

@@ -356,7 +356,7 @@ def ct_hmc(
         tempering_step_size = (CONTROL_TRAJECTORY / num_leapfrog) ** 2
     checks.positive("tempering_step_size", tempering_step_size)
     for leaf in jax.tree.leaves(mass):
-        checks.positive("mass", leaf)
+        checks.all_positive("mass", leaf)
     return ContinuouslyTemperedHMC(
         step_size=step_size,
         num_leapfrog=num_leapfrog,

@@ -41,6 +41,11 @@ class Cyclical(Sampler):
     cycle_steps: Number
     explore_steps: Number
 
+    @property
+    def weighs_all_draws(self) -> bool:
+        """False: the first part of a cycle is a descent, whose law is unknown."""
+        return False
+
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> State:
         return self.inner.init(key, position, model)
 
@@ -87,8 +92,8 @@ def cyclical(
     narrow, because it starts at temperature zero. The weights of modes become right only in the
     limit where every cycle mixes over all of them, and then no cycles are needed.
 
-    ``run.plateau_share`` is the share of steps in the sampling part. Keep only those:
-    ``Keep(temperatures="all")`` would also keep the others. If the sampling part is shorter than
+    ``run.plateau_share`` is the share of steps in the sampling part. Others are
+    never kept, and ``Keep(temperatures="all")`` is an error. If the sampling part is shorter than
     ``Keep(every=…)``, a cycle may leave no draw.
 
     Args:
@@ -117,7 +122,8 @@ def cyclical(
         )
     checks.positive("step_size", step_size)
     checks.whole("cycle_steps", cycle_steps, 1)
-    if not 0 <= explore < 1:
+    checks.non_negative("explore", explore)
+    if explore >= 1:
         raise ValueError(f"explore must be in [0, 1); got {explore!r}")
     explore_steps = round(explore * cycle_steps)
     return Cyclical(

@@ -35,7 +35,7 @@ class GaussianReference(Potential):
         """Use μ = ``mean`` and L = ``scale``."""
         plain = np.asarray(scale, float)
         diagonal = plain if plain.ndim == 1 else np.diag(plain)
-        checks.positive("the diagonal of scale", diagonal)
+        checks.all_positive("the diagonal of scale", diagonal)
         self.mean, self.scale = jnp.asarray(mean, float), jnp.asarray(plain, float)
         self.inverse = jnp.asarray(1 / plain if plain.ndim == 1 else np.linalg.inv(plain), float)
 

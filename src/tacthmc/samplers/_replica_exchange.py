@@ -200,7 +200,7 @@ def replica_exchange(
     energy_noise = 0.0 if energy_noise is None else energy_noise
     mass = 1.0 if mass is None else mass
     for leaf in jax.tree.leaves(mass):
-        checks.positive("mass", leaf)
+        checks.all_positive("mass", leaf)
     if inverse_temperatures is None:
         _refuse({"base": base, "num_leapfrog": num_leapfrog}, "needs inverse_temperatures")
         temperatures = _checked_ladder(LADDER if temperatures is None else temperatures)

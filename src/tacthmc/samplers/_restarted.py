@@ -50,6 +50,11 @@ class Restarted(Sampler):
     burn: Number
 
     @property
+    def weighs_all_draws(self) -> bool:
+        """False: the law before the end of the burn-in is unknown."""
+        return False
+
+    @property
     def gradients_per_step(self) -> int:
         """That of the inner sampler."""
         return self.sampler.gradients_per_step
@@ -116,8 +121,8 @@ def restarted(
     modes are those of the basins under ``start``. Within a mode the draws approach the invariant
     density of the sampler as ``burn`` becomes long compared with its mixing time there.
 
-    ``run.plateau_share`` is the share of steps past the burn-in. Keep only those:
-    ``Keep(temperatures="all")`` would also keep the others.
+    ``run.plateau_share`` is the share of steps past the burn-in. Others are
+    never kept, and ``Keep(temperatures="all")`` is an error.
 
     Args:
         sampler: a sampler without a tempering variable (a restart would lose its bias).

@@ -272,6 +272,19 @@ def test_posterior_of_a_network():
     assert gaussian_prior(precision=0.25)(params) == gaussian_prior(scale=2)(params)
 
 
+def test_a_label_that_is_no_class_is_no_certainty():
+    model = mlp(inputs=2, hidden=2, classes=3)
+    images, params = jnp.ones((4, 2)), model.init(jax.random.key(0))
+    for bad in (3, -1):
+        labels = jnp.array([0, 1, 2, bad])
+        with pytest.raises(ValueError, match="labels must be 0 to 2, the classes of the model"):
+            tacthmc.posterior(
+                gaussian_prior(scale=1.0), categorical(model), (images, labels), 2, batched=True
+            )
+        values = categorical(model)(params, (images, labels))
+        assert jnp.isfinite(values).tolist() == [True, True, True, False]
+
+
 def test_wrong_arguments_are_named():
     model = cnn()
     params = {name: jnp.zeros(leaf.shape) for name, leaf in model.leaves.items()}

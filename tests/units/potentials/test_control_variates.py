@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import tacthmc
 from tacthmc.potentials import control_variates, measure_noise
@@ -29,3 +30,29 @@ def test_they_reduce_noise_and_stay_unbiased():
     value, gradient = better.value_and_grad(theta, data)
     assert np.isclose(float(value), float(model.energy(theta)), rtol=1e-5)
     assert np.allclose(gradient, jax.grad(model.energy)(theta), rtol=1e-4, atol=1e-4)
+
+
+def normal_mean():
+    data = jnp.linspace(-1.0, 2.0, 30)
+    return tacthmc.posterior(
+        lambda m: -0.5 * jnp.sum(m**2), lambda m, x: -0.5 * jnp.sum((x - m) ** 2), data, 5
+    )
+
+
+@pytest.mark.parametrize("center", [jnp.zeros(()), jnp.zeros((2, 2)), {"m": jnp.zeros(2)}])
+def test_a_center_of_another_shape_is_refused(center):
+    if isinstance(center, dict):
+        with pytest.raises(TypeError):
+            control_variates(normal_mean(), center)
+        return
+    better = control_variates(normal_mean(), center)
+    with pytest.raises(ValueError, match="center must have the leaves of the position, of shape"):
+        tacthmc.sample(jax.random.key(0), tacthmc.sgnht(1e-3), better, jnp.zeros(2), 100)
+
+
+def test_a_center_must_be_finite():
+    with pytest.raises(ValueError, match="center must be finite; got"):
+        control_variates(normal_mean(), jnp.array([0.0, jnp.nan]))
+    steep = tacthmc.posterior(jnp.log, lambda m, x: -0.5 * (x - m) ** 2, jnp.ones(4), 2)
+    with pytest.raises(ValueError, match="the energy at center must be finite; got inf"):
+        control_variates(steep, jnp.zeros(()))

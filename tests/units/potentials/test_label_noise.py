@@ -251,3 +251,18 @@ def test_shares_are_as_many_as_chains():
         potential.batches.init(jax.random.key(0))
     with pytest.raises(ValueError, match="share must be a number from 0 to 1; got None"):
         label_noise(clean(), [])
+
+
+def labeled(labels):
+    def log_likelihood(theta, example):
+        return jax.nn.log_softmax(theta)[example[1]]
+
+    data = (jnp.zeros((4, 1)), jnp.asarray(labels))
+    return tacthmc.posterior(lambda theta: -jnp.sum(theta**2), log_likelihood, data, 2)
+
+
+def test_labels_are_classes():
+    with pytest.raises(ValueError, match="labels must be whole numbers from 0; got -1"):
+        label_noise(labeled([0, 1, 2, -1]), 0.5)
+    with pytest.raises(ValueError, match="classes must be more than the largest label, 2"):
+        label_noise(labeled([0, 1, 2, 2]), 0.5, "random per batch", classes=2)

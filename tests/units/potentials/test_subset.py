@@ -62,3 +62,14 @@ def test_numbers_in_the_frozen_part_stay_numbers():
     assert run.draws.times is None
     with pytest.raises(ValueError, match="picks no leaf"):
         subset(potential, Repeated(jnp.zeros(2), 3), lambda leaf: False)
+
+
+def test_a_filter_must_be_booleans_or_functions():
+    potential = tacthmc.potential(lambda p: jnp.sum(p["w"] ** 2 + p["b"] ** 2))
+    whole = {"w": jnp.zeros(2), "b": jnp.zeros(2)}
+    with pytest.raises(TypeError, match=r"sampled must be True, False or a function.*got 'w'"):
+        subset(potential, whole, "w")
+    with pytest.raises(TypeError, match=r"sampled\['w'\] must be True.*got 'yes'"):
+        subset(potential, whole, {"w": "yes", "b": False})
+    with pytest.raises(ValueError, match="sampled must be a prefix of the position, with its keys"):
+        subset(potential, whole, {"z": True})

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Num
 
 from tacthmc.paper import checks
@@ -34,14 +35,26 @@ class Categorical(eqx.Module):
         # A comparison instead of a gather, whose gradient would be a scatter.
         classes = jnp.arange(self.model.classes, dtype=jnp.int32)
         selected = labels.astype(jnp.int32)[:, None] == classes[None, :]
-        return jnp.sum(jnp.where(selected, values, jnp.zeros_like(values)), axis=-1)
+        found = jnp.sum(jnp.where(selected, values, jnp.zeros_like(values)), axis=-1)
+        # No class has the log likelihood 0: a label outside of them is no certainty.
+        known = (labels >= 0) & (labels < self.model.classes)
+        return jnp.where(known, found, jnp.full_like(found, jnp.nan))
+
+    def check_data(self, data: Any) -> None:
+        """Require that every label is a class."""
+        labels = np.asarray(data[1])
+        if labels.size and not (labels.min() >= 0 and labels.max() < self.model.classes):
+            raise ValueError(
+                f"labels must be 0 to {self.model.classes - 1}, the classes of the model; got"
+                f" {labels.min()} to {labels.max()}"
+            )
 
 
 def categorical(model: Model) -> Categorical:
     """The log likelihood of a classifier, for ``tacthmc.posterior(…, batched=True)``.
 
-    The data are (images, labels) with integer labels from 0. A label outside the classes has the
-    log likelihood 0 for all parameters.
+    The data are (images, labels) with integer labels from 0. A label outside the classes is an
+    error, or NaN where the labels are not known in advance.
 
     >>> import jax, jax.numpy as jnp, tacthmc
     >>> from tacthmc.paper.networks import mlp
