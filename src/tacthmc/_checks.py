@@ -223,12 +223,14 @@ def key(name: str, value: Any) -> jax.Array:
         if value.dtype != np.uint32 or value.ndim != 1:
             raise TypeError(f"{expected}; got an array of {value.dtype}, shape {value.shape}")
         try:
-            value = jax.random.wrap_key_data(jnp.asarray(value))
+            found = jax.random.wrap_key_data(jnp.asarray(value))
         except (TypeError, ValueError) as error:
             raise TypeError(f"{expected}; got {value.shape[0]} words of key data") from error
-    if value.shape != ():
-        raise ValueError(f"{name} must be one key, shape (); got keys of shape {value.shape}")
-    return value
+    else:
+        found = jnp.asarray(value)
+    if found.shape != ():
+        raise ValueError(f"{name} must be one key, shape (); got keys of shape {found.shape}")
+    return found
 
 
 def instance(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:

@@ -70,16 +70,31 @@ def words_of(key: PRNGKey) -> UInt32[Array, "2"]:
 def derive_key(key: PRNGKey, family: int, number: Array | int = 0) -> PRNGKey:
     """A derived key, at almost no cost: ``family`` and ``number`` are XORed into its two words.
 
-    Threefry makes keys that differ in any bit independent. Keys derived from one key are distinct;
-    keys derived from derived keys may coincide. The keys of some generators (``rbg``) contain a
-    counter, and their derived keys would give overlapping numbers, so there both numbers are folded
-    in.
+    Threefry makes keys that differ in any bit independent. Keys derived from one key are distinct,
+    for families below 2⁸ and numbers below 2⁵⁶; keys derived from derived keys may coincide. The
+    keys of some generators (``rbg``) contain a counter, and their derived keys would give
+    overlapping numbers, so there both numbers are folded in.
     """
+    low, high = _halves(jnp.asarray(number))
     if str(jax.random.key_impl(key)) != "threefry2x32":
-        return jax.random.fold_in(jax.random.fold_in(key, family), number)
-    words, second = jax.random.key_data(key), jnp.asarray(number).astype(jnp.uint32)
-    changed = jnp.stack([words[0] ^ np.uint32(family), words[1] ^ second])
+        folded = jax.random.fold_in(jax.random.fold_in(key, family), low)
+        if high is None:
+            return folded
+        return jnp.where(high == 0, folded, jax.random.fold_in(folded, high))
+    words, first = jax.random.key_data(key), np.uint32(family)
+    if high is not None:
+        # Families are less than 2⁸, so both have their own bits.
+        first = first ^ (high << np.uint32(8))
+    changed = jnp.stack([words[0] ^ first, words[1] ^ low])
     return jax.random.wrap_key_data(changed, impl="threefry2x32")
+
+
+def _halves(number: Array) -> tuple[Array, Array | None]:
+    """The lower and upper 32 bits of a whole number; the upper ones only if it has 64 bits."""
+    if number.dtype.itemsize < 8:
+        return number.astype(jnp.uint32), None
+    bits = number.astype(jnp.uint64)
+    return bits.astype(jnp.uint32), (bits >> np.uint64(32)).astype(jnp.uint32)
 
 
 def normal(

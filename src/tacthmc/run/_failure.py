@@ -13,6 +13,7 @@ _NAMES = {
     "thermostat": "the thermostat z_θ",
     "xi": "ξ",
     "xi_thermostat": "the thermostat z_ξ",
+    "step": "the step count",
 }
 
 _HINTS = {
@@ -25,6 +26,8 @@ _HINTS = {
     " a lower hottest temperature",
     "xi_thermostat": "the thermostat of ξ overshot: take a smaller step_size of the tempering, a"
     " larger inertia of its thermostat, or integrator=Splitting()",
+    "step": "integers of 32 bits count no further: begin with"
+    " jax.config.update('jax_enable_x64', True)",
 }
 
 

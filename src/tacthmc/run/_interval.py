@@ -24,7 +24,7 @@ from tacthmc.run._relaxation import Window, after_step, new_visit
 MAX_BLOCK_NUMBERS = 1 << 15
 MAX_BLOCK_STEPS = 50
 
-QUANTITIES = ("energy", "theta", "thermostat", "xi", "xi_thermostat")
+QUANTITIES = ("energy", "theta", "thermostat", "xi", "xi_thermostat", "step")
 """The monitored quantities, causes before effects: a bad energy spoils the others in one step."""
 
 
@@ -177,6 +177,7 @@ def run_interval(
     carry, _ = jax.lax.scan(one_block, carry, part(0, blocks, block), length=blocks, unroll=pair)
     if rest:
         carry, _ = one_block(carry, part(blocks * block, rest), rest)
+    carry = carry._replace(chain=_with_counted_steps(carry.chain))
     if number is None:
         row = _row(carry, after, shape)
         return carry.chain, row, _kept(sampler, potential, carry.chain, shape)
@@ -186,6 +187,19 @@ def run_interval(
     carry = carry._replace(chain=carry.chain._replace(state=state), last=last)
     row = _row(carry, after, shape)._replace(mode=mode, jumped=jumped)
     return carry.chain, row, _kept(sampler, potential, carry.chain, shape)
+
+
+def _with_counted_steps(chain: Chain) -> Chain:
+    """The chain, which has failed if its step count went over the largest integer.
+
+    Runs refuse so many steps beforehand. This is for loops of one's own.
+    """
+    step, health = chain.state.step, chain.health
+    first = (step < 0) & (health.step == 0)
+    largest = jnp.full_like(step, jnp.iinfo(step.dtype).max)
+    what = jnp.full_like(health.what, 1 << QUANTITIES.index("step"))
+    health = Health(jnp.where(first, largest, health.step), jnp.where(first, what, health.what))
+    return chain._replace(health=health)
 
 
 def block_steps(every: int, size: int) -> int:

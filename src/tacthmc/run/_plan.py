@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
+from tacthmc import _checks as checks
 from tacthmc._positions import dimension
 from tacthmc._typing import PRNGKey
 from tacthmc.potentials import Posterior, Potential, StreamedPosterior
@@ -71,6 +72,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Check the options."""
+        check_steps(self.total)
         check_progress(self.progress)
         check_callbacks(self.callbacks)
 
@@ -130,6 +132,23 @@ class Plan:
         """The number of devices that share the chains."""
         mesh, name = self.program.mesh, self.program.shape.chain_axis
         return 1 if mesh is None or name is None else dict(mesh.shape)[name]
+
+
+def check_steps(total: int, made: int = 0) -> None:
+    """Require a number of steps, after those that were made, that a chain can count to.
+
+    Chains count their steps, and random numbers and schedules depend on the count. So a count that
+    begins again would give other chains than those that were asked for.
+    """
+    # Schedules look a few steps ahead.
+    most = checks.largest_integer() // 1000 * 1000
+    if made + total > most:
+        begun = f" after the {made} that its chains have made" if made else ""
+        raise ValueError(
+            f"num_steps must be at most {most - made}, the steps that integers of"
+            f" {most.bit_length() + 1} bits can count{begun}; got {total} in whole intervals."
+            " jax.config.update('jax_enable_x64', True) makes them 64 bits, or run more chains"
+        )
 
 
 def check_callbacks(callbacks: Any) -> None:

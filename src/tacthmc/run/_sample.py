@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array
 
@@ -21,7 +22,14 @@ from tacthmc.run._feed import Feeder
 from tacthmc.run._goal import Goal
 from tacthmc.run._gradient_cost import gradient_cost
 from tacthmc.run._keep import Keep
-from tacthmc.run._plan import Callback, Plan, batch_size, chunk_room, without_source
+from tacthmc.run._plan import (
+    Callback,
+    Plan,
+    batch_size,
+    check_steps,
+    chunk_room,
+    without_source,
+)
 from tacthmc.run._program import Chains, Program
 from tacthmc.run._record import MemoryRecord
 from tacthmc.run._result import Run
@@ -137,6 +145,7 @@ def drive(
         is_driven=True,
         until=until,
     )
+    check_steps(plan.total, int(np.max(np.asarray(chains.each.state.step))))
     if until is not None:
         check_until(until, program.keep, chains.each.state.position)
     return run_plan(plan, chains, None)

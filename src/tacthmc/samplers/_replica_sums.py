@@ -35,6 +35,8 @@ from tacthmc.samplers._conditional_weights import LogEvidence
 
 BATCHES = 16
 """The number of places for batches."""
+MAX_BATCH_STEPS = 1 << 20
+"""The number of steps of the longest batch: over many more, float32 loses what each one adds."""
 
 
 class LogSum(eqx.Module):
@@ -174,6 +176,7 @@ class RecentSums(eqx.Module):
     When all places are taken, batches are joined in pairs, and the next ones are twice as long. So
     there are always 8 to 15 of them, as soon as there are enough steps. The first quarter of the
     batches is left out. That there are several shows the error of their mean, even in one chain.
+    Batches of ``MAX_BATCH_STEPS`` are not joined any more: the older half of them is forgotten.
     """
 
     done: Sums
@@ -202,12 +205,15 @@ class RecentSums(eqx.Module):
         crowded = full == BATCHES
         even, odd = (jax.tree.map(lambda x, k=k: x[k::2], done) for k in (0, 1))
         free = Sums.empty(rungs, dtype, (BATCHES // 2,))
-        pairs = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), even.joined(odd), free)
+        grows = self.length < MAX_BATCH_STEPS
+        recent = jax.tree.map(lambda x: x[BATCHES // 2 :], done)
+        half = _chosen(grows, even.joined(odd), recent)
+        fewer = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), half, free)
         return RecentSums(
-            _chosen(crowded, pairs, done),
+            _chosen(crowded, fewer, done),
             now,
             jnp.where(crowded, BATCHES // 2, full),
-            jnp.where(crowded, 2 * self.length, self.length),
+            jnp.where(crowded & grows, 2 * self.length, self.length),
         )
 
     def kept(self) -> Bool[Array, "*c b"]:
