@@ -1,5 +1,8 @@
-"""Compiled functions of pytrees that return before they have finished."""
+"""Compiled functions of pytrees: they return before they have finished, and are never outdated."""
 
+import hashlib
+import re
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar, cast
@@ -8,6 +11,7 @@ import equinox as eqx
 import jax
 import numpy as np
 from jax.core import Tracer
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
 
 from tacthmc.compiler._cpu_flags import program_options
 
@@ -56,3 +60,127 @@ def async_jit(function: Callable[..., R]) -> Callable[..., R]:
 
 def _traced(leaf: Any) -> bool:
     return eqx.is_array(leaf) or isinstance(leaf, (np.ndarray, np.generic))
+
+
+MAX_KNOWN_CODE = 1024
+"""The number of functions whose operations are remembered."""
+
+_known: OrderedDict[Any, bytes] = OrderedDict()
+
+
+def forget_outdated(function: Callable[..., Any], *args: Any) -> Any:
+    """Clear all compiled programs if a function no longer does what it did; returns its shapes.
+
+    A program is compiled from what a function does when it is traced. JAX tells functions apart by
+    identity, so one that reads a global, an attribute or an array of its closure would go on with
+    the old value after a change. Here the function is traced again, and its operations and
+    constants are compared with those of the last time. ``function`` itself is one object for all
+    calls; the user's functions are leaves of ``args``. (A function that the user's own ``jax.jit``
+    has compiled inside is not traced again.)
+
+    >>> import jax.numpy as jnp
+    >>> scale = {"now": 2.0}
+    >>> scaled = async_jit(lambda f, x: f(x))
+    >>> def times(x):
+    ...     return scale["now"] * x
+    >>> def apply(f, x):
+    ...     return f(x)
+    >>> shape, first = forget_outdated(apply, times, jnp.ones(())), scaled(times, jnp.ones(()))
+    >>> scale["now"] = 3.0
+    >>> shape, second = forget_outdated(apply, times, jnp.ones(())), scaled(times, jnp.ones(()))
+    >>> float(first), float(second)
+    (2.0, 3.0)
+    """
+    arrays, rest = eqx.partition(args, lambda x: _traced(x) or isinstance(x, jax.ShapeDtypeStruct))
+
+    def shape_of(x: Any) -> jax.ShapeDtypeStruct:
+        weak = bool(getattr(x, "weak_type", False))
+        return jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=weak)
+
+    shapes = jax.tree.map(shape_of, arrays)
+
+    def call(arrays: Any) -> Any:
+        found = function(*eqx.combine(arrays, rest))
+        return eqx.filter(found, eqx.is_array)
+
+    traced, shape = jax.make_jaxpr(call, return_shape=True)(shapes)
+    leaves, treedef = jax.tree.flatten(rest)
+    avals = [(x.shape, x.dtype, x.weak_type) for x in jax.tree.leaves(shapes)]
+    fixed = [_Fixed(type(x), x) for x in leaves]
+    key = (function, treedef, *fixed, *avals, jax.dtypes.canonicalize_dtype(float))
+    try:
+        before = _known.pop(key, None)
+    except TypeError:
+        # A leaf that has no hash cannot be an argument of a compiled function.
+        return shape
+    now = _known[key] = _digest(traced)
+    # Inside another trace, whose program is the caller's, nothing is compiled here.
+    if before not in (None, now) and not any(isinstance(x, Tracer) for x in jax.tree.leaves(args)):
+        jax.clear_caches()
+    if len(_known) > MAX_KNOWN_CODE:
+        _known.popitem(last=False)
+    return shape
+
+
+def without_jit(function: Any) -> Any:
+    """A function without its own ``jax.jit``, whose program could be outdated.
+
+    It is compiled with everything around it.
+
+    >>> def double(x):
+    ...     return 2 * x
+    >>> without_jit(jax.jit(double)) is double
+    True
+    """
+    while callable(getattr(function, "lower", None)) and hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return function
+
+
+def _digest(traced: ClosedJaxpr) -> bytes:
+    """A fingerprint of operations and constants, for the shapes and dtypes of the arguments."""
+    found = hashlib.blake2b(digest_size=16)
+    numbers: dict[Var, int] = {}
+
+    def add(value: Any) -> None:
+        if isinstance(value, ClosedJaxpr):
+            add(value.consts)
+            add(value.jaxpr)
+        elif isinstance(value, Jaxpr):
+            for variable in (*value.constvars, *value.invars):
+                add(variable)
+                found.update(variable.aval.str_short().encode())
+            for equation in value.eqns:
+                found.update(equation.primitive.name.encode())
+                add([*equation.invars, *equation.outvars])
+                if equation.params:
+                    add(equation.params)
+            add(value.outvars)
+        elif isinstance(value, Literal):
+            add(value.val)
+        elif isinstance(value, Var):
+            # Variables by the order in which they appear.
+            found.update(b"%d," % numbers.setdefault(value, len(numbers)))
+        elif isinstance(value, dict):
+            add(sorted(value.items()))
+        elif isinstance(value, (tuple, list)):
+            found.update(b"(%d" % len(value))
+            for one in value:
+                add(one)
+        elif value is None or isinstance(value, (str, int)):
+            found.update(f"{value};".encode())
+        elif isinstance(value, jax.Array) and jax.dtypes.issubdtype(
+            value.dtype, jax.dtypes.prng_key
+        ):
+            add(jax.random.key_data(value))
+        elif isinstance(value, (jax.Array, np.ndarray, np.generic)):
+            array = np.asarray(value)
+            found.update(f"{array.dtype}{array.shape}".encode())
+            found.update(np.ascontiguousarray(array).view(np.uint8).tobytes())
+        else:
+            # Names and settings. The address of an object says nothing about it.
+            text = getattr(value, "__qualname__", None) or re.sub("0x[0-9a-f]+", "", repr(value))
+            found.update(text.encode() + b";")
+
+    add(traced)
+    return found.digest()

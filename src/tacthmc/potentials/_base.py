@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from tacthmc import _checks as checks
 from tacthmc._notebook import Readable
 from tacthmc._typing import Batch, Number, Position, PRNGKey, Scalar
+from tacthmc.compiler._async_jit import without_jit
 from tacthmc.potentials._batch_noise import CovarianceTerm
 from tacthmc.potentials._batches import Batches, NoBatches
 
@@ -235,7 +236,7 @@ def potential(energy: Callable[[Any], Any]) -> FullPotential:
     """
     if not callable(energy):
         raise TypeError(f"energy must be a function of the position; got {energy!r}")
-    return FullPotential(energy)
+    return FullPotential(without_jit(energy))
 
 
 def at_temperature(potential: Potential, posterior_temperature: Number) -> TemperedPotential:

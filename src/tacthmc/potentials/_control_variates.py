@@ -10,6 +10,7 @@ import numpy as np
 from tacthmc import _checks as checks
 from tacthmc._positions import checked
 from tacthmc._typing import Batch, Position, Scalar
+from tacthmc.compiler._async_jit import forget_outdated
 from tacthmc.potentials._base import Energy, Potential, Traits, WrappedPotential
 from tacthmc.potentials._batch_noise import CovarianceTerm
 
@@ -93,6 +94,7 @@ def control_variates(potential: Potential, center: Any) -> ControlVariatePotenti
         )
     center = checked(center)
     _check_finite("center", center)
+    forget_outdated(_energy, potential, center)
     energy, gradient = _whole(potential, center)
     _check_finite("the energy at center", energy)
     _check_finite("the gradient of the energy at center", gradient)
@@ -103,6 +105,10 @@ def _check_finite(what: str, tree: Any) -> None:
     for name, leaf in checks.leaves(what, tree):
         if not np.isfinite(np.asarray(leaf)).all():
             raise ValueError(f"{name} must be finite; got {np.asarray(leaf)}")
+
+
+def _energy(potential: Potential, center: Position) -> Scalar:
+    return potential.energy(center)
 
 
 @eqx.filter_jit

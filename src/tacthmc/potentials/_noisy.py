@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from tacthmc import _checks as checks
 from tacthmc._positions import dimension, flatten, scalar_dtype, spread, unflatten
 from tacthmc._typing import Batch, Draws, Number, Position, PRNGKey, Scalar
+from tacthmc.compiler._async_jit import forget_outdated
 from tacthmc.compiler._random import derive_key, normals
 from tacthmc.potentials._base import Energy, Potential, WrappedPotential, forces
 from tacthmc.potentials._batch_noise import CovarianceTerm
@@ -156,6 +157,10 @@ def _estimates(potential: Potential, position: Position, keys: Array) -> tuple[A
     return jax.lax.map(one, keys)
 
 
+def _estimates_of_one(potential: Potential, position: Position) -> Any:
+    return potential.value_and_grad(position, potential.batch(jax.random.key(0), position))
+
+
 def measure_noise(
     key: PRNGKey, potential: Potential, position: Position, num_batches: int = 64
 ) -> NoiseLevels:
@@ -170,6 +175,7 @@ def measure_noise(
     (1.0, 9.0)
     """
     checks.whole("num_batches", num_batches, 2)
+    forget_outdated(_estimates_of_one, potential, position)
     values, gradients = _estimates(potential, position, jax.random.split(key, num_batches))
     return NoiseLevels(
         float(np.var(np.asarray(values, float), ddof=1)),

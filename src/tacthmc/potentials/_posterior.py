@@ -19,6 +19,7 @@ from jaxtyping import Array
 
 from tacthmc import _checks as checks
 from tacthmc._typing import Batch, Scalar
+from tacthmc.compiler._async_jit import without_jit
 from tacthmc.compiler._mesh import sum_over_examples
 from tacthmc.potentials._base import Energy, Potential, Traits, scalar
 from tacthmc.potentials._batch_noise import CovarianceTerm, corrected_sum, power_sums
@@ -216,8 +217,8 @@ def posterior(
     if callable(check_data):
         check_data(data)
     return Posterior(
-        log_prior=log_prior,
-        log_likelihood=log_likelihood,
+        log_prior=without_jit(log_prior),
+        log_likelihood=without_jit(log_likelihood),
         data=data,
         order=order,
         batched=batched,

@@ -11,6 +11,7 @@ import numpy as np
 
 from tacthmc import _checks as checks
 from tacthmc._typing import Batch, PRNGKey
+from tacthmc.compiler._async_jit import without_jit
 from tacthmc.compiler._mesh import spread_examples
 from tacthmc.compiler._random import chain_keys, start_keys, step_keys
 from tacthmc.potentials._base import Energy, Traits
@@ -131,8 +132,8 @@ def streamed(
         )
     model_state = model_arrays(model_state)
     return StreamedPosterior(
-        log_prior=log_prior,
-        log_likelihood=log_likelihood,
+        log_prior=without_jit(log_prior),
+        log_likelihood=without_jit(log_likelihood),
         source=Source(loader),
         independent=isinstance(loader, HostBatches)
         and isinstance(loader.order, WithReplacement)

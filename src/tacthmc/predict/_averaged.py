@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Num
 from tacthmc import _checks as checks
 from tacthmc.predict._classifier import Logits, logits_of
 from tacthmc.predict._predictive import number_of_draws
-from tacthmc.predict._softmax import chosen_batch_size, chosen_draws_at_once, summed
+from tacthmc.predict._softmax import check_code, chosen_batch_size, chosen_draws_at_once, summed
 
 
 def averaged(
@@ -51,5 +51,6 @@ def averaged(
     if images.shape[0] == 0:
         raise ValueError("images is empty; expected at least one image")
     weights = jnp.full(count, 1 / count)
-    images = jnp.asarray(images)
-    return summed(logits_of(model), draws, None, weights, images, batch_size, draws_at_once)[0]
+    images, logits = jnp.asarray(images), logits_of(model)
+    check_code(logits, draws, None, images)
+    return summed(logits, draws, None, weights, images, batch_size, draws_at_once)[0]

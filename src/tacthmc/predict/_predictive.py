@@ -9,7 +9,7 @@ import numpy as np
 from tacthmc import _checks as checks
 from tacthmc.predict._classifier import Logits, logits_of
 from tacthmc.predict._prediction import Prediction, pooled
-from tacthmc.predict._softmax import chosen_batch_size, chosen_draws_at_once, summed
+from tacthmc.predict._softmax import check_code, chosen_batch_size, chosen_draws_at_once, summed
 from tacthmc.run._monitor import Snapshot
 
 
@@ -97,6 +97,8 @@ class Predictive:
                 f"weights must be {count} finite numbers >= 0, one a draw; got shape"
                 f" {weights.shape}"
             )
+        if not self._sums:
+            check_code(self._logits, draws, states, self._inputs)
         sums = self._sums.setdefault(chain if self._per_chain else 0, _Sums())
         for begin in range(0, count, self._draws_at_once):
             size = min(self._draws_at_once, _power_of_two(count - begin))

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
+from tacthmc.compiler._async_jit import forget_outdated
 from tacthmc.compiler._backend import has_accelerator
 
 DRAWS_AT_ONCE = 32
@@ -46,7 +47,15 @@ def _of_draw(
     return jnp.exp(logs), -jnp.sum(each, axis=-1)
 
 
-@eqx.filter_jit
+def check_code(logits: Callable[..., Any], draws: Any, states: Any, inputs: Array) -> None:
+    """Forget the compiled programs if ``logits`` is no longer the function that it was."""
+
+    def first(tree: Any) -> Any:
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), tree)
+
+    forget_outdated(_of_draw, logits, first(draws), first(states), inputs[:1])
+
+
 def per_draw(
     logits: Callable[..., Any],
     draws: Any,
@@ -64,7 +73,14 @@ def per_draw(
     ((2, 3, 2), 0.6931)
     """
     size, at_once = chosen_batch_size(batch_size), chosen_draws_at_once(draws_at_once)
+    check_code(logits, draws, None, inputs)
+    return _per_draw(logits, draws, inputs, size, at_once)
 
+
+@eqx.filter_jit
+def _per_draw(
+    logits: Callable[..., Any], draws: Any, inputs: Array, size: int, at_once: int
+) -> tuple[Array, Array]:
     def of_batch(inputs: Array) -> tuple[Array, Array]:
         each = jax.lax.map(
             lambda draw: _of_draw(logits, draw, None, inputs), draws, batch_size=at_once

@@ -31,7 +31,7 @@ from tacthmc.potentials import Potential
 from tacthmc.run._gradient_cost import MIN_LARGE_PARAMETERS, Placement, placement
 from tacthmc.run._interval import Chain, Health, Kept, Row, Shape, run_interval, start_chain
 from tacthmc.run._keep import Keep
-from tacthmc.run._start import chain_positions
+from tacthmc.run._start import chain_positions, check_code
 
 CHUNK_INTERVALS = 1000
 """The default number of intervals that a chunk has room for."""
@@ -139,6 +139,7 @@ class Program:
 
     def start_at(self, key: PRNGKeys, positions: Position) -> Chains:
         """:meth:`start` from a stack of positions that was checked before."""
+        check_code(self.samplers[0], positions)
         with ambient(self.mesh):
             positions = place(self.mesh, positions, self.shape.chain_axis)
             key = _placed(self.mesh, key)

@@ -30,11 +30,12 @@ from tacthmc.run._plan import (
     check_progress,
     without_source,
 )
-from tacthmc.run._program import Program, unstacked
+from tacthmc.run._program import Chains, Program, unstacked
 from tacthmc.run._result import Run
 from tacthmc.run._same_posterior import different_numbers, different_parts, probe, refuse
 from tacthmc.run._session import replace_program, run_in_folder
 from tacthmc.run._stored_program import StoredProgram
+from tacthmc.run._start import check_code, trace_once
 from tacthmc.store._folder import Folder, device_name, versions
 from tacthmc.store._store import Store
 
@@ -128,6 +129,7 @@ def _resumed(folder: Folder, plan: Plan, stored: StoredProgram, changed: bool) -
     if notes["done"] >= plan.intervals or _has_reached(folder, notes, plan):
         return _finished(folder, plan, stored, parts)
     feeder = _feeder(plan, notes, stored.trust)
+    _trace_again(plan, chains, feeder)
     size = feeder.batch_size if feeder else batch_size(plan.potential)
     check_batch(plan.program.mesh, size)
     numbers = different_numbers(notes["probe"], probe(plan, chains, feeder))
@@ -139,6 +141,14 @@ def _resumed(folder: Folder, plan: Plan, stored: StoredProgram, changed: bool) -
     same = _announce(folder, notes, plan)
     _note_length(folder, plan)
     return run_in_folder(plan, folder, stored.resumed_kept, chains, feeder, notes, same=same)
+
+
+def _trace_again(plan: Plan, chains: Chains, feeder: Feeder | None) -> None:
+    """Forget compiled programs if a function no longer does what it did in this process."""
+    positions = chains.each.state.position
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
+    trace_once(plan.program.potential, one, feeder.example if feeder else None)
+    check_code(plan.program.samplers[0], positions)
 
 
 def _note_length(folder: Folder, plan: Plan) -> None:

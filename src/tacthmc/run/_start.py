@@ -1,5 +1,6 @@
 """The starting positions of chains, and their checks."""
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from tacthmc._positions import checked, leaf_names
+from tacthmc._positions import checked, leaf_names, scalar_dtype, total
 from tacthmc._typing import Position
-from tacthmc.potentials import Potential
+from tacthmc.compiler._async_jit import forget_outdated
+from tacthmc.dynamics import Sampler
+from tacthmc.potentials import FullPotential, Potential
+from tacthmc.potentials._base import innermost
 
 
 @dataclass(frozen=True)
@@ -53,22 +57,66 @@ def chain_positions(
         )
     if not per_chain and not (stacked and _is_stack(potential, init, example)):
         init = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), init)
-    _evaluated(potential, jax.tree.map(lambda x: x[0], init), example)
+    trace_once(potential, jax.tree.map(lambda x: x[0], init), example)
     return init
 
 
-def _evaluated(potential: Potential, position: Position, example: Any) -> None:
-    """Trace the potential once, so that wrong shapes and dtypes raise the user's own error."""
-    potential = potential.for_chain(0)
-    eqx.filter_eval_shape(
-        lambda p: potential.value_and_grad(p, potential.batch(jax.random.key(0), p, example)),
-        position,
-    )
+def trace_once(potential: Potential, position: Any, example: Any = None) -> None:
+    """Trace the potential once, so that wrong shapes and dtypes raise the user's own error.
+
+    If it does not do what it did the last time, all compiled programs are outdated. ``position``
+    may be one of shapes.
+    """
+    key = jax.random.key(0)
+    batch = eqx.filter_eval_shape(lambda p: potential.for_chain(0).batch(key, p, example), position)
+    forget_outdated(_first_estimate, potential, position, batch)
+
+
+def _first_estimate(potential: Potential, position: Position, batch: Any) -> Any:
+    own = potential.for_chain(0)
+    found = own.value_and_grad(position, batch)
+    # Those of this package compute both energies by the same functions.
+    defines_full = not type(innermost(own)).full.__module__.startswith("tacthmc.")
+    return (found, own.energy(position)) if defines_full and own.traits.has_energy else found
+
+
+def check_code(sampler: Sampler, positions: Any) -> None:
+    """Forget compiled programs if functions or parts of the user, in a sampler, have changed.
+
+    It makes one step with a simple energy. ``positions`` is a stack of them, or of shapes.
+    """
+    if _is_ours(sampler):
+        return
+    position = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), positions)
+    # A sampler that needs another energy is not looked at.
+    with contextlib.suppress(Exception):
+        forget_outdated(_first_step, sampler, position)
+
+
+def _first_step(sampler: Sampler, position: Position) -> Any:
+    key, energy = jax.random.key(0), FullPotential(_sum_of_squares)
+    state = sampler.init(key, position)
+    return sampler.advance(sampler.noise(key, state.position), state, energy, ())
+
+
+def _sum_of_squares(position: Position) -> Any:
+    dtype = scalar_dtype(position)
+    return total([jnp.sum(x * x) for x in jax.tree.leaves(position)], dtype)
+
+
+def _is_ours(part: Any) -> bool:
+    """Whether a part has no functions, and only classes of this package."""
+    if isinstance(part, eqx.Module):
+        inside = vars(part).values()
+        return type(part).__module__.startswith("tacthmc.") and all(map(_is_ours, inside))
+    if isinstance(part, (tuple, list)):
+        return all(map(_is_ours, part))
+    return not callable(part)
 
 
 def _fits(potential: Potential, position: Position, example: Any) -> bool:
     try:
-        _evaluated(potential, position, example)
+        trace_once(potential, position, example)
     except Exception:
         return False
     return True

@@ -19,10 +19,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy.linalg import solve_triangular
 
-from tacthmc._positions import dimension, scalar_dtype
+from tacthmc import _checks as checks
+from tacthmc._positions import checked, dimension, scalar_dtype
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.dynamics import Modes
-from tacthmc.potentials import Potential
+from tacthmc.potentials import Potential, StreamedPosterior
+from tacthmc.potentials._base import innermost
+from tacthmc.run._start import trace_once
 from tacthmc.tuning._curvature import NO_SECOND_DERIVATIVE
 from tacthmc.tuning._minimize import MAX_ITERATIONS, Minima, minimize
 from tacthmc.tuning._mode_gaussian import (
@@ -158,7 +161,18 @@ def search_modes(
     >>> sorted(float(one.center.round(2)[0]) for one in found.found), found.exhaustive
     ([-1.0, 1.0], True)
     """
+    key = checks.key("key", key)
+    checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
+    checks.positive("max_gradients", max_gradients)
+    starts = checked(starts)
+    if any(not leaf.shape or not leaf.shape[0] for leaf in jax.tree.leaves(starts)):
+        shapes = jax.tree.map(jnp.shape, starts)
+        raise ValueError(
+            f"starts must be a stack of positions, with a leading axis on every leaf; got {shapes}"
+        )
     like = jax.tree.map(lambda x: x[0], starts)
+    if not isinstance(innermost(potential), StreamedPosterior):
+        trace_once(potential, like)
     if (why_not := _reason_against(potential, like)) is not None:
         return Search([], [], 0, 0, 0, why_not)
     key, now = jax.random.split(key)

@@ -12,6 +12,7 @@ from tacthmc._positions import checked, dimension, scalar_dtype
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.dynamics import DiagonalThermostat, Langevin, LinearMap, Modes, TensorThermostat
 from tacthmc.potentials import Potential
+from tacthmc.run._start import trace_once
 from tacthmc.samplers import Untuned, UntunedReplicas
 from tacthmc.samplers._replica_path import ReplicaPath
 from tacthmc.samplers._untuned import NAMES
@@ -117,12 +118,11 @@ def tune(
     checks.whole("num_steps", num_steps, 20)
     potential = tunable(potential, progress)
     one = checked(init)
+    trace_once(potential, one)
     num_chains = chains_for(one) if num_chains is None else num_chains
     checks.whole("num_chains", num_chains, 2)
     starts = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_chains, *x.shape)), one)
-    if not jnp.issubdtype(jnp.asarray(key).dtype, jax.dtypes.prng_key):
-        key = jax.random.wrap_key_data(jnp.asarray(key))
-    return tune_from(key, sampler, potential, starts, num_steps, progress)
+    return tune_from(checks.key("key", key), sampler, potential, starts, num_steps, progress)
 
 
 def tune_from(
