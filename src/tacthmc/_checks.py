@@ -82,6 +82,17 @@ def all_non_negative(name: str, value: Any, expected: str = "finite numbers >= 0
     _require(name, value, lambda v: np.isfinite(v) & (v >= 0), expected)
 
 
+def finite(name: str, value: Any) -> None:
+    """Require a finite number."""
+    _one(name, value, "a finite number")
+    _require(name, value, np.isfinite, "a finite number")
+
+
+def all_finite(name: str, value: Any) -> None:
+    """Require an array of finite numbers."""
+    _require(name, value, np.isfinite, "finite numbers")
+
+
 def within(name: str, value: Any, low: float, high: float) -> None:
     """Require a number in ``(low, high]``."""
     expected = f"in ({low:g}, {high:g}]"
@@ -231,6 +242,35 @@ def key(name: str, value: Any) -> jax.Array:
     if found.shape != ():
         raise ValueError(f"{name} must be one key, shape (); got keys of shape {found.shape}")
     return found
+
+
+def flag(name: str, value: Any) -> None:
+    """Require True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False; got {value!r}")
+
+
+def numbers(name: str, value: Any, axes: str, *, least: int = 1) -> np.ndarray:
+    """The value as an array of ``least`` or more real numbers with these axes.
+
+    >>> numbers("values", [[1, 2]], "(chain, draw)").shape
+    (1, 2)
+    >>> numbers("values", [1, 2], "(chain, draw)")
+    Traceback (most recent call last):
+    ...
+    ValueError: values must be numbers of shape (chain, draw); got int64 of shape (2,)
+    """
+    try:
+        known = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise TypeError(f"{name} must be numbers of shape {axes}; got {value!r}") from error
+    real = known.dtype == bool or jnp.issubdtype(known.dtype, jnp.integer)
+    real = real or jnp.issubdtype(known.dtype, jnp.floating)
+    if not real or known.ndim != len(axes.split(", ")) or known.size < least:
+        raise ValueError(
+            f"{name} must be numbers of shape {axes}; got {known.dtype} of shape {known.shape}"
+        )
+    return known.astype(float)
 
 
 def instance(name: str, value: Any, kind: type | tuple[type, ...], expected: str) -> None:

@@ -46,16 +46,16 @@ def scalar_dtype(position: Position) -> jnp.dtype:
     return jnp.dtype(jnp.float64 if wide else jnp.float32)
 
 
-def checked(position: Any) -> Position:
+def checked(position: Any, what: str = "position") -> Position:
     """The position as JAX arrays of at least float32, or an error that names the leaf."""
-    checks.leaves("the position", position)
+    checks.leaves(what, position)
     leaves, treedef = jax.tree.flatten(position)
     if not leaves:
-        raise ValueError("the position has no leaves; expected at least one floating-point array")
+        raise ValueError(f"{what} has no leaves; expected at least one floating-point array")
     names = leaf_names(position)
     arrays = []
     for leaf_name, leaf in zip(names, leaves, strict=True):
-        name = f"position leaf {leaf_name!r}"
+        name = f"{what} leaf {leaf_name!r}"
         try:
             array = checks.quiet_array(name, leaf)
         except TypeError as error:
@@ -74,6 +74,18 @@ def checked(position: Any) -> Position:
         # the second chunk of a run would be compiled again.
         arrays.append(array.astype(used))
     return jax.tree.unflatten(treedef, arrays)
+
+
+def finite(position: Any, what: str) -> Position:
+    """:func:`checked`, and all numbers are finite."""
+    position = checked(position, what)
+    for name, leaf in zip(leaf_names(position), jax.tree.leaves(position), strict=True):
+        bad = int(np.sum(~np.isfinite(np.asarray(leaf))))
+        if bad:
+            raise ValueError(
+                f"{what} leaf {name!r} must be finite; got {bad} values that are NaN or infinite"
+            )
+    return position
 
 
 def spread(prefix: Any, position: Position, name: str, *, whole: bool = False) -> Position:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
@@ -143,44 +144,47 @@ def _digest(traced: ClosedJaxpr) -> bytes:
     numbers: dict[Var, int] = {}
 
     def add(value: Any) -> None:
-        if isinstance(value, ClosedJaxpr):
-            add(value.consts)
-            add(value.jaxpr)
-        elif isinstance(value, Jaxpr):
-            for variable in (*value.constvars, *value.invars):
-                add(variable)
-                found.update(variable.aval.str_short().encode())
-            for equation in value.eqns:
-                found.update(equation.primitive.name.encode())
-                add([*equation.invars, *equation.outvars])
-                if equation.params:
-                    add(equation.params)
-            add(value.outvars)
-        elif isinstance(value, Literal):
-            add(value.val)
-        elif isinstance(value, Var):
+        if isinstance(value, Var):
             # Variables by the order in which they appear.
             found.update(b"%d," % numbers.setdefault(value, len(numbers)))
-        elif isinstance(value, dict):
-            add(sorted(value.items()))
-        elif isinstance(value, (tuple, list)):
-            found.update(b"(%d" % len(value))
-            for one in value:
-                add(one)
-        elif value is None or isinstance(value, (str, int)):
-            found.update(f"{value};".encode())
-        elif isinstance(value, jax.Array) and jax.dtypes.issubdtype(
-            value.dtype, jax.dtypes.prng_key
-        ):
-            add(jax.random.key_data(value))
-        elif isinstance(value, (jax.Array, np.ndarray, np.generic)):
-            array = np.asarray(value)
-            found.update(f"{array.dtype}{array.shape}".encode())
-            found.update(np.ascontiguousarray(array).view(np.uint8).tobytes())
-        else:
-            # Names and settings. The address of an object says nothing about it.
-            text = getattr(value, "__qualname__", None) or re.sub("0x[0-9a-f]+", "", repr(value))
-            found.update(text.encode() + b";")
+            return
+        inside = _inside(value)
+        if inside is None:
+            found.update(_bytes_of(value))
+            return
+        found.update(b"(%d" % len(inside))
+        for one in inside:
+            add(one)
 
     add(traced)
     return found.digest()
+
+
+def _inside(value: Any) -> list[Any] | None:
+    """The parts of operations and of settings, or None for what has no parts."""
+    if isinstance(value, ClosedJaxpr):
+        return [*value.consts, value.jaxpr]
+    if isinstance(value, Jaxpr):
+        variables = [*value.constvars, *value.invars]
+        kinds = [variable.aval.str_short() for variable in variables]
+        equations = [
+            [e.primitive.name, *e.invars, *e.outvars, *sorted(e.params.items())] for e in value.eqns
+        ]
+        return [*variables, *kinds, *equations, *value.outvars]
+    if isinstance(value, Literal):
+        return [value.val]
+    if isinstance(value, dict):
+        return sorted(value.items())
+    return list(value) if isinstance(value, (tuple, list)) else None
+
+
+def _bytes_of(value: Any) -> bytes:
+    """A constant, a name or a setting."""
+    if isinstance(value, (jax.Array, np.ndarray, np.generic)):
+        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            value = jax.random.key_data(cast("jax.Array", value))
+        array = np.ascontiguousarray(value)
+        return f"{array.dtype}{array.shape}".encode() + array.view(np.uint8).tobytes()
+    # The address of an object says nothing about it.
+    text = getattr(value, "__qualname__", None) or re.sub("0x[0-9a-f]+", "", repr(value))
+    return text.encode() + b";"

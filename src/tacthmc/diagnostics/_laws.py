@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tacthmc import _checks as checks
 from tacthmc._typing import Draws, Position
 from tacthmc.diagnostics._mixing import mean_ess
 from tacthmc.dynamics import ContinuousTempering, Langevin, NoThermostat
@@ -38,6 +39,9 @@ def flatness(xi: np.ndarray, wall: float, bins: int = 20) -> np.ndarray:
     >>> flatness(np.linspace(-1, 1, 1000)[None], wall=1.0).round(3).tolist()
     [0.0]
     """
+    xi = checks.numbers("xi", xi, "(chain, step)")
+    checks.positive("wall", wall)
+    checks.whole("bins", bins, 1)
     edges = np.linspace(-wall, wall, bins + 1)
     counts = np.stack([np.histogram(chain, edges)[0] for chain in xi])
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -53,7 +57,9 @@ def autocorrelation(values: np.ndarray, lags: int) -> np.ndarray:
     >>> autocorrelation(np.array([[1.0, -1.0] * 500]), 3).round(2).tolist()
     [1.0, -1.0, 1.0, -1.0]
     """
-    values = np.asarray(values, float) - np.mean(values)
+    values = checks.numbers("values", values, "(chain, draw)")
+    checks.whole("lags", lags, 0)
+    values = values - np.mean(values)
     count = values.shape[1]
     lags = min(lags, count - 1)
     size = 1 << (2 * count - 1).bit_length()

@@ -41,11 +41,11 @@ def find_modes(
     >>> find_modes(draws).shares.round(1).tolist()
     [0.7, 0.3]
     """
-    _check(draws := np.asarray(draws), ratio, least)
+    draws = checks.numbers("draws", draws, "(draw, coordinate)")
+    _check(draws, ratio, least)
     for name, count in (("neighbors", neighbors), ("most", most)):
         if count is not None:
             checks.whole(name, count, 1)
-    draws = draws.astype(float)
     spread = draws.std(axis=0)
     scaled = (draws - draws.mean(axis=0)) / np.where(spread > 0, spread, 1)
     from scipy.spatial import KDTree
@@ -74,12 +74,6 @@ def find_modes(
 
 
 def _check(draws: np.ndarray, ratio: float, least: float) -> None:
-    if draws.ndim != 2 or not draws.size or draws.dtype.kind not in "fiu":
-        raise ValueError(
-            "draws must be numbers of shape (draw, coordinate), neither 0; got"
-            f" {draws.dtype} of shape {draws.shape} (a run's draws of all chains:"
-            " run.draws.reshape(-1, run.draws.shape[-1]))"
-        )
     if not np.isfinite(draws).all():
         bad = int(np.sum(~np.isfinite(draws)))
         raise ValueError(f"draws must be finite; got {bad} values that are NaN or infinite")

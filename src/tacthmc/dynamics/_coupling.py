@@ -94,6 +94,7 @@ class PowerCoupling(Coupling):
     ):
         """Set ξ0 (``plateau``), ξ1 (``unit``, where T = 2), W0 (``wall``) and n (``power``)."""
         checks.positive("plateau (ξ0)", plateau)
+        checks.positive("unit (ξ1)", unit)
         checks.positive("wall (W0)", wall)
         checks.whole("power (n)", power, 1)
         check_well(plateau, wall)
@@ -114,6 +115,7 @@ class PowerCoupling(Coupling):
         >>> round(float(PowerCoupling.up_to(6.0, plateau=0.1, wall=1.0).hottest), 4)
         6.0
         """
+        checks.positive("hottest", hottest)
         if not hottest > 1:
             raise ValueError(f"hottest must be a temperature > 1; got {hottest!r}")
         checks.whole("power (n)", power, 1)
@@ -161,6 +163,8 @@ class CustomCoupling(Coupling):
         ``even`` says whether λ(−ξ) = λ(ξ); by default that is tested. Inside ``vmap`` or ``jit``
         values cannot be inspected: nothing is checked there, and ``even`` is False by default.
         """
+        if not callable(function):
+            raise TypeError(f"function must be λ, a function of ξ; got {function!r}")
         checks.positive("plateau (ξ0)", plateau)
         checks.positive("wall (W0)", wall)
         check_well(plateau, wall)

@@ -76,8 +76,11 @@ class Modes(eqx.Module):
 
     def __init__(self, centers: Any, scales: Any, weights: Any):
         """Check and normalize; ``weights`` are estimates of the masses of the modes."""
+        named = (("centers", centers), ("scales", scales), ("weights", weights))
+        means, lengths, masses = (
+            np.asarray(checks.quiet_array(name, x), float) for name, x in named
+        )
         dtype = _dtype(centers)
-        means, lengths, masses = (np.asarray(x, float) for x in (centers, scales, weights))
         _check_modes(means, lengths, masses)
         inverses = 1 / lengths if lengths.ndim == 2 else np.linalg.inv(lengths)
         self.centers, self.scales = jnp.asarray(means, dtype), jnp.asarray(lengths, dtype)
@@ -156,7 +159,10 @@ def _check_modes(centers: np.ndarray, scales: np.ndarray, weights: np.ndarray) -
         if np.triu(scales, 1).any():
             raise ValueError("Modes.scales must be lower triangular, such as Cholesky factors")
     if not (np.isfinite(centers).all() and np.isfinite(scales).all() and diagonals.all()):
-        raise ValueError("Modes needs finite centers, and finite scales without a zero diagonal")
+        raise ValueError(
+            "Modes needs finite centers, and finite scales without a zero diagonal; got"
+            f" {centers} and {scales}"
+        )
 
 
 class Jump(NamedTuple):

@@ -1,12 +1,15 @@
 """When momenta are drawn afresh."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from tacthmc import _checks as checks
 
-class Refresh(NamedTuple):
+
+@dataclass(frozen=True)
+class Refresh:
     """Draw momenta afresh after every ``every`` steps, on the plateau or ``everywhere``.
 
     Line 18 of Algorithm 1 has it as an option for the momenta of both θ and ξ, on the plateau.
@@ -18,6 +21,11 @@ class Refresh(NamedTuple):
 
     every: int = 50
     everywhere: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        checks.whole("Refresh.every", self.every, 1)
+        checks.flag("Refresh.everywhere", self.everywhere)
 
     def due(self, steps: Array, unit: Array) -> Array:
         """Whether momenta are drawn afresh after ``steps`` steps; ``unit`` is the plateau."""

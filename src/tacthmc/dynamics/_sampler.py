@@ -30,11 +30,6 @@ class Sampler(Readable, eqx.Module):
         """The number of gradients per step. Samplers are compared at equal numbers of gradients."""
         return 1
 
-    @property
-    def weighs_all_draws(self) -> bool:
-        """Whether each draw comes from exp(−λU) at a known λ, so that all draws may be kept."""
-        return True
-
     @abstractmethod
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> Any:
         """The first state of a chain; ``model`` is the model state of the potential, if any."""

@@ -74,7 +74,8 @@ class ShapedCoupling(Coupling):
         checks.positive("wall (W0)", wall)
         check_well(plateau, wall)
         checks.whole("knots", knots, 2)
-        checks.positive("fluctuations", fluctuations)
+        checks.all_positive("temperatures", temperatures)
+        checks.all_positive("fluctuations", fluctuations)
         hot, s = np.asarray(temperatures, float), np.asarray(fluctuations, float)
         rising = hot.ndim == 1 and len(hot) > 1 and bool(np.all(np.diff(hot) > 0))
         if not rising or hot[0] != 1:

@@ -250,6 +250,7 @@ def at_temperature(potential: Potential, posterior_temperature: Number) -> Tempe
     >>> float(cold.energy(jnp.array(1.0)))
     2.0
     """
+    checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
     checks.positive("posterior_temperature", posterior_temperature)
     # An array, so that another temperature reuses the compiled program.
     return TemperedPotential(potential, jnp.asarray(posterior_temperature))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacthmc import _checks as checks
-from tacthmc._positions import checked
+from tacthmc._positions import finite
 from tacthmc._typing import Batch, Position, Scalar
 from tacthmc.compiler._async_jit import forget_outdated
 from tacthmc.potentials._base import Energy, Potential, Traits, WrappedPotential
@@ -92,8 +92,7 @@ def control_variates(potential: Potential, center: Any) -> ControlVariatePotenti
             "control_variates and loss_table do not go together: at the center a table of losses"
             " made elsewhere adds noise instead of removing it"
         )
-    center = checked(center)
-    _check_finite("center", center)
+    center = finite(center, "center")
     forget_outdated(_energy, potential, center)
     energy, gradient = _whole(potential, center)
     _check_finite("the energy at center", energy)

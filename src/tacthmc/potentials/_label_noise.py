@@ -257,7 +257,10 @@ def label_noise(
     found = _labels(potential, labels)
     if kind == "permutation":
         if classes is not None:
-            raise ValueError("classes does nothing for a permutation, which keeps the labels")
+            raise ValueError(
+                "classes must be left out for a permutation, which keeps the labels; got"
+                f" {classes!r}"
+            )
         return PermutedLabels(potential, _rounded(share, potential.num_data), labels)
     most = int(np.asarray(found).max())
     classes = most + 1 if classes is None else classes

@@ -211,7 +211,7 @@ def loss_table(potential: Potential) -> LossTablePotential:
     """
     if not isinstance(potential, Posterior):
         raise TypeError(
-            "loss_table needs a tacthmc.posterior itself, whose examples have indices (put"
+            "potential must be a tacthmc.posterior itself, whose examples have indices (put"
             " wrappers around it: temper_likelihood(loss_table(…)), subset(loss_table(…), …));"
             f" got a {type(potential).__name__}"
         )

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tacthmc import _checks as checks
-from tacthmc._positions import dimension, flatten, scalar_dtype, spread, unflatten
+from tacthmc._positions import dimension, finite, flatten, scalar_dtype, spread, unflatten
 from tacthmc._typing import Batch, Draws, Number, Position, PRNGKey, Scalar
 from tacthmc.compiler._async_jit import forget_outdated
 from tacthmc.compiler._random import derive_key, normals
@@ -114,22 +114,25 @@ def noisy(
     >>> bool(value != 0.0), bool(gradient != 0.0), float(rough.energy(jnp.array(0.0)))
     (True, True, 0.0)
     """
+    checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
     checks.non_negative("energy", energy)
     for leaf in jax.tree.leaves(force):
         checks.all_non_negative("force", leaf)
     root = None
     if covariance is not None:
-        matrix = np.asarray(covariance)
+        matrix = np.asarray(checks.quiet_array("covariance", covariance))
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"covariance must be a D×D matrix; got shape {matrix.shape}")
         if any(np.any(np.asarray(leaf) != 0) for leaf in jax.tree.leaves(force)):
             raise ValueError("give force or covariance, not both")
         if not np.allclose(matrix, matrix.T):
-            raise ValueError("covariance must be symmetric and positive definite")
+            raise ValueError(f"covariance must be symmetric and positive definite; got {matrix}")
         try:
             root = jnp.asarray(np.linalg.cholesky(matrix))
         except np.linalg.LinAlgError as error:
-            raise ValueError("covariance must be symmetric and positive definite") from error
+            raise ValueError(
+                f"covariance must be symmetric and positive definite; got {matrix}"
+            ) from error
     # Arrays, so that other noise levels reuse the compiled program.
     return NoisyPotential(potential, jax.tree.map(jnp.asarray, force), jnp.asarray(energy), root)
 
@@ -174,6 +177,9 @@ def measure_noise(
     >>> round(levels.energy, 1), round(levels.mean_force, 0)
     (1.0, 9.0)
     """
+    key = checks.key("key", key)
+    checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
+    position = finite(position, "position")
     checks.whole("num_batches", num_batches, 2)
     forget_outdated(_estimates_of_one, potential, position)
     values, gradients = _estimates(potential, position, jax.random.split(key, num_batches))

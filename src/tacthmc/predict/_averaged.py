@@ -7,8 +7,13 @@ from jaxtyping import Array, Float, Num
 
 from tacthmc import _checks as checks
 from tacthmc.predict._classifier import Logits, logits_of
-from tacthmc.predict._predictive import number_of_draws
-from tacthmc.predict._softmax import check_code, chosen_batch_size, chosen_draws_at_once, summed
+from tacthmc.predict._softmax import (
+    check_code,
+    chosen_batch_size,
+    chosen_draws_at_once,
+    number_of_draws,
+    summed,
+)
 
 
 def averaged(
@@ -48,9 +53,10 @@ def averaged(
     draws_at_once = chosen_draws_at_once(draws_at_once)
     checks.whole("draws_at_once", draws_at_once, 1)
     count = number_of_draws(draws)
-    if images.shape[0] == 0:
+    images = checks.array("images", images)
+    if not images.shape or not images.shape[0]:
         raise ValueError("images is empty; expected at least one image")
     weights = jnp.full(count, 1 / count)
-    images, logits = jnp.asarray(images), logits_of(model)
+    logits = logits_of(model)
     check_code(logits, draws, None, images)
     return summed(logits, draws, None, weights, images, batch_size, draws_at_once)[0]

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from tacthmc import _checks as checks
+
 
 def checked(probabilities: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities and labels as arrays, checked to have one valid label for each row.
@@ -30,11 +32,11 @@ def checked(probabilities: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def as_rows(probabilities: Any) -> np.ndarray:
     """Probabilities as an array, checked to be one normalized row for each example."""
-    rows = np.asarray(probabilities, float)
-    if rows.ndim != 2 or not rows.size:
-        raise ValueError(
-            f"probabilities must have shape (examples, classes), neither 0; got {rows.shape}"
-        )
+    rows = checks.numbers("probabilities", probabilities, "(examples, classes)")
     if not np.all(rows >= 0) or not np.allclose(rows.sum(axis=1), 1, atol=1e-3):
-        raise ValueError("probabilities must be at least 0 and sum to 1 in each row")
+        sums = rows.sum(axis=1)
+        raise ValueError(
+            "probabilities must be at least 0 and sum to 1 in each row; got values from"
+            f" {rows.min():g} and sums from {sums.min():g} to {sums.max():g}"
+        )
     return rows

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tacthmc import _checks as checks
 from tacthmc.predict._prediction import Prediction
 
 
@@ -17,9 +18,10 @@ def auroc(inside: Any, outside: Any) -> float:
     >>> auroc([0.1, 0.2, 0.3], [0.2, 0.4])
     0.75
     """
-    low, high = np.asarray(inside, float), np.asarray(outside, float)
+    low = checks.numbers("inside", inside, "(n)")
+    high = checks.numbers("outside", outside, "(n)")
     for name, scores in (("inside", low), ("outside", high)):
-        if scores.ndim != 1 or not scores.size or not np.all(np.isfinite(scores)):
+        if not np.all(np.isfinite(scores)):
             raise ValueError(
                 f"{name} must be a vector of finite scores; got shape {scores.shape},"
                 f" {int(np.sum(~np.isfinite(scores)))} of them not finite"
@@ -50,7 +52,9 @@ def out_of_distribution(
     >>> out_of_distribution(sure, unsure)
     0.75
     """
-    if by not in ("entropy", "mutual information"):
+    for which, found in (("inside", inside), ("outside", outside)):
+        checks.instance(which, found, Prediction, "a Prediction, such as predictive.prediction")
+    if not isinstance(by, str) or by not in ("entropy", "mutual information"):
         raise ValueError(f"by must be 'entropy' or 'mutual information'; got {by!r}")
     name = by.replace(" ", "_")
     return auroc(getattr(inside, name), getattr(outside, name))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from tacthmc import _checks as checks
 from tacthmc.predict import _uncertainty as uncertainty
 from tacthmc.predict._calibration import Reliability, calibration_error, reliability
 from tacthmc.predict._scores import Scores, accuracy, brier, log_loss
@@ -64,6 +65,10 @@ def pooled(predictions: Sequence[Prediction]) -> Prediction:
     >>> both.probabilities.tolist(), both.mutual_information.round(4).tolist()
     ([[0.5, 0.5]], [0.6931])
     """
+    if not isinstance(predictions, (list, tuple)):
+        raise TypeError(f"predictions must be a list of Predictions; got {predictions!r}")
+    for number, one in enumerate(predictions):
+        checks.instance(f"predictions[{number}]", one, Prediction, "a Prediction")
     if not predictions:
         raise ValueError("predictions is empty; expected at least one")
     shapes = {prediction.probabilities.shape for prediction in predictions}

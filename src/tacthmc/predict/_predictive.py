@@ -9,7 +9,13 @@ import numpy as np
 from tacthmc import _checks as checks
 from tacthmc.predict._classifier import Logits, logits_of
 from tacthmc.predict._prediction import Prediction, pooled
-from tacthmc.predict._softmax import check_code, chosen_batch_size, chosen_draws_at_once, summed
+from tacthmc.predict._softmax import (
+    check_code,
+    chosen_batch_size,
+    chosen_draws_at_once,
+    number_of_draws,
+    summed,
+)
 from tacthmc.run._monitor import Snapshot
 
 
@@ -75,7 +81,8 @@ class Predictive:
         checks.whole("batch_size", self._batch_size, 1)
         self._draws_at_once = chosen_draws_at_once(draws_at_once)
         checks.whole("draws_at_once", self._draws_at_once, 1)
-        self._inputs = jnp.asarray(inputs)
+        checks.flag("per_chain", per_chain)
+        self._inputs = checks.array("inputs", inputs)
         if not self._inputs.shape or not self._inputs.shape[0]:
             raise ValueError("inputs is empty; expected at least one")
         self._per_chain = per_chain
@@ -144,17 +151,6 @@ class Predictive:
         if not found:
             raise ValueError("no draws to average over yet")
         return found
-
-
-def number_of_draws(draws: Any) -> int:
-    """The length of the leading axis that all leaves share."""
-    counts = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(draws)}
-    if len(counts) != 1 or counts == {()}:
-        raise ValueError(
-            "draws must be parameters that share a leading axis of draws; got leaves of shape"
-            f" {jax.tree.map(np.shape, draws)}"
-        )
-    return next(iter(counts))[0]
 
 
 def _power_of_two(count: int) -> int:

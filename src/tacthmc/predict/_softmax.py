@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
+from tacthmc import _checks as checks
 from tacthmc.compiler._async_jit import forget_outdated
 from tacthmc.compiler._backend import has_accelerator
 
@@ -47,13 +48,25 @@ def _of_draw(
     return jnp.exp(logs), -jnp.sum(each, axis=-1)
 
 
+def number_of_draws(draws: Any) -> int:
+    """The length of the leading axis that all leaves share."""
+    arrays = [checks.quiet_array(name, leaf) for name, leaf in checks.leaves("draws", draws)]
+    counts = {array.shape[:1] for array in arrays}
+    if len(counts) != 1 or counts == {()}:
+        raise ValueError(
+            "draws must be parameters that share a leading axis of draws; got leaves of shape"
+            f" {jax.tree.map(jnp.shape, draws)}"
+        )
+    return next(iter(counts))[0]
+
+
 def check_code(logits: Callable[..., Any], draws: Any, states: Any, inputs: Array) -> None:
     """Forget the compiled programs if ``logits`` is no longer the function that it was."""
 
     def first(tree: Any) -> Any:
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), tree)
 
-    forget_outdated(_of_draw, logits, first(draws), first(states), inputs[:1])
+    forget_outdated(_of_draw, logits, first(draws), first(states), inputs)
 
 
 def per_draw(
@@ -73,6 +86,14 @@ def per_draw(
     ((2, 3, 2), 0.6931)
     """
     size, at_once = chosen_batch_size(batch_size), chosen_draws_at_once(draws_at_once)
+    checks.whole("batch_size", size, 1)
+    checks.whole("draws_at_once", at_once, 1)
+    if not callable(logits):
+        raise TypeError(f"logits must be a function of a draw and inputs; got {logits!r}")
+    number_of_draws(draws)
+    inputs = checks.array("inputs", inputs)
+    if not inputs.shape or not inputs.shape[0]:
+        raise ValueError(f"inputs must be at least one; got shape {inputs.shape}")
     check_code(logits, draws, None, inputs)
     return _per_draw(logits, draws, inputs, size, at_once)
 

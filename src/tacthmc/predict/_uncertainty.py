@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from tacthmc import _checks as checks
 from tacthmc.predict._labeled import as_rows
 
 
@@ -35,4 +36,13 @@ def mutual_information(
     >>> mutual_information([[0.5, 0.5]], np.array([0.0])).round(4).tolist()
     [0.6931]
     """
-    return np.maximum(entropy(probabilities) - np.asarray(expected_entropy, float), 0.0)
+    whole, single = (
+        entropy(probabilities),
+        checks.numbers("expected_entropy", expected_entropy, "(n)"),
+    )
+    if single.shape != whole.shape or not np.isfinite(single).all():
+        raise ValueError(
+            f"expected_entropy must be {len(whole)} finite numbers, one for each row of"
+            f" probabilities; got {single}"
+        )
+    return np.maximum(whole - single, 0.0)

@@ -31,6 +31,11 @@ class Effective:
         """Check the numbers."""
         checks.whole("draws", self.draws, MIN_ENTRIES)
         checks.within("rhat", self.rhat, 1.0, float("inf"))
+        names = self.parameters
+        if names is not None and not (
+            isinstance(names, tuple) and all(isinstance(name, str) for name in names)
+        ):
+            raise TypeError(f"parameters must be names of parameters; got {names!r}")
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Effective":
@@ -88,7 +93,7 @@ def effective(
     >>> run.until.reached, run.interrupted, run.num_steps < 200_000
     (True, False, True)
     """
-    if isinstance(parameters, str):
+    if parameters is not None and not isinstance(parameters, (list, tuple)):
         raise TypeError(f"parameters must be a list of names; got {parameters!r}")
     return Effective(draws, rhat, None if parameters is None else tuple(parameters))
 

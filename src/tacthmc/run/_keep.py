@@ -6,6 +6,8 @@ from typing import Any, Literal
 from tacthmc import _checks as checks
 from tacthmc.potentials import Potential
 from tacthmc.run._relaxation import WINDOW_BLOCKS
+from tacthmc.samplers._cyclical import Cyclical
+from tacthmc.samplers._restarted import Restarted
 
 DEFAULT_EVERY = 50
 """The number of steps between draws, if neither the user nor tuning sets it."""
@@ -47,12 +49,13 @@ class Keep:
             checks.whole("Keep.every", self.every, 1)
         if self.after is not None:
             checks.whole("Keep.after", self.after, 0)
-        if self.temperatures not in ("unit", "all"):
+        if not isinstance(self.temperatures, str) or self.temperatures not in ("unit", "all"):
             raise ValueError(
                 f"Keep.temperatures must be 'unit' or 'all'; got {self.temperatures!r}"
             )
         if self.relaxation_window is not None:
             checks.whole("Keep.relaxation_window", self.relaxation_window, 2 * WINDOW_BLOCKS)
+        checks.flag("Keep.forget", self.forget)
         if self.forget and self.temperatures == "all":
             raise ValueError("Keep.forget goes with temperatures='unit': weights need all draws")
 
@@ -84,7 +87,7 @@ class Keep:
                 " temperatures='unit', or a tacthmc.posterior with resident data and no"
                 " model_state"
             )
-        if self.all_temperatures and not sampler.weighs_all_draws:
+        if self.all_temperatures and isinstance(sampler, (Cyclical, Restarted)):
             raise ValueError(
                 f"Keep.temperatures='all' weighs draws by their temperature, which the draws of"
                 f" a {type(sampler).__name__} between those that count do not have: use"

@@ -110,6 +110,9 @@ class Program:
             "potential", potential, Potential, "made by tacthmc.potential or .posterior"
         )
         checks.whole("room", room, 1)
+        if keep is not None:
+            checks.instance("keep", keep, Keep, "a tacthmc.Keep, such as Keep(every=20)")
+        checks.flag("feed_per_chain", feed_per_chain)
         first = joined if not isinstance(sampler, Sequence) else sampler[0]
         self.keep = (Keep() if keep is None else keep).with_defaults(first)
         self.keep.check(first, potential)

@@ -34,8 +34,8 @@ from tacthmc.run._program import Chains, Program, unstacked
 from tacthmc.run._result import Run
 from tacthmc.run._same_posterior import different_numbers, different_parts, probe, refuse
 from tacthmc.run._session import replace_program, run_in_folder
-from tacthmc.run._stored_program import StoredProgram
 from tacthmc.run._start import check_code, trace_once
+from tacthmc.run._stored_program import StoredProgram
 from tacthmc.store._folder import Folder, device_name, versions
 from tacthmc.store._store import Store
 

@@ -130,6 +130,7 @@ def drive(
     >>> drive(program, chains, 1_000, key=jax.random.key(0), progress=False).draws.shape
     (2, 100, 3)
     """
+    checks.instance("program", program, Program, "a tacthmc.Program")
     checks.whole("num_steps", num_steps, 1)
     if store is not None:
         store = as_store(store, program.shape.every)

@@ -102,7 +102,9 @@ def gaussian_base(mean: Any = 0.0, scale: Any = 1.0) -> GaussianBase:
     >>> round(float(base.energy({"a": jnp.ones(2), "b": jnp.array(3.0)})), 4)      # ½ + 3·log √(8π)
     5.3363
     """
-    for leaf in jax.tree.leaves(scale):
+    for leaf in jax.tree.leaves(mean, is_leaf=lambda x: x is None):
+        checks.all_finite("mean", leaf)
+    for leaf in jax.tree.leaves(scale, is_leaf=lambda x: x is None):
         checks.all_positive("scale", leaf)
     # Arrays, so that another base reuses the compiled program.
     return GaussianBase(*jax.tree.map(lambda x: jnp.asarray(x, float), (mean, scale)))

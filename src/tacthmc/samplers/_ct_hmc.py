@@ -347,10 +347,10 @@ def ct_hmc(
     """
     checks.positive("step_size", step_size)
     checks.whole("num_leapfrog", num_leapfrog, 1)
-    guess, share = checks.concrete(log_evidence), checks.concrete(plateau)
-    if guess is not None and not np.all(np.isfinite(guess)):
-        raise ValueError(f"log_evidence must be a finite number; got {log_evidence!r}")
-    if share is not None and not np.all((share >= 0) & (share < 1)):
+    checks.finite("log_evidence", log_evidence)
+    checks.non_negative("plateau", plateau)
+    share = checks.concrete(plateau)
+    if share is not None and share >= 1:
         raise ValueError(f"plateau must be in [0, 1); got {plateau!r}")
     if tempering_step_size is None:
         tempering_step_size = (CONTROL_TRAJECTORY / num_leapfrog) ** 2

@@ -41,11 +41,6 @@ class Cyclical(Sampler):
     cycle_steps: Number
     explore_steps: Number
 
-    @property
-    def weighs_all_draws(self) -> bool:
-        """False: the first part of a cycle is a descent, whose law is unknown."""
-        return False
-
     def init(self, key: PRNGKey, position: Any, model: Any = None) -> State:
         return self.inner.init(key, position, model)
 
@@ -122,6 +117,7 @@ def cyclical(
         )
     checks.positive("step_size", step_size)
     checks.whole("cycle_steps", cycle_steps, 1)
+    checks.non_negative("noise", noise)
     checks.non_negative("explore", explore)
     if explore >= 1:
         raise ValueError(f"explore must be in [0, 1); got {explore!r}")

@@ -87,7 +87,7 @@ def optimizer(
     True
     """
     checks.positive("num_data", num_data)
-    if not callable(getattr(transform, "update", None)):
+    if not all(callable(getattr(transform, name, None)) for name in ("init", "update")):
         raise TypeError(f"transform must be an Optax GradientTransformation; got {transform!r}")
     return Optimizer(transform=transform, learning_rate=learning_rate, num_data=num_data)
 

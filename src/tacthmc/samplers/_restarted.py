@@ -50,11 +50,6 @@ class Restarted(Sampler):
     burn: Number
 
     @property
-    def weighs_all_draws(self) -> bool:
-        """False: the law before the end of the burn-in is unknown."""
-        return False
-
-    @property
     def gradients_per_step(self) -> int:
         """That of the inner sampler."""
         return self.sampler.gradients_per_step

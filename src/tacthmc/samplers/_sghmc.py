@@ -2,6 +2,7 @@ r"""Stochastic gradient Hamiltonian Monte Carlo."""
 
 from typing import Any
 
+from tacthmc import _checks as checks
 from tacthmc._typing import Number, Rate
 from tacthmc.dynamics import Integrator, Langevin, NoThermostat, Refresh
 
@@ -45,6 +46,7 @@ def sghmc(
     >>> bool(abs(run.draws.std() - 1.0) < 0.2)
     True
     """
+    checks.non_negative("friction", friction)
     return Langevin(
         step_size,
         noise=friction,

@@ -226,6 +226,8 @@ def tact_from_tuple(
     """
     eta, xi_eta, c, xi_c, gamma, xi_gamma, every = _checked_tuple(hyperparameters)
     checks.whole("num_data", num_data, 1)
+    if not isinstance(variant, str):
+        raise TypeError(f"variant must be the name of a variant; got {variant!r}")
     eta, xi_eta = eta / num_data, xi_eta / num_data
     inertia = ScalarThermostat(gamma=xi_gamma)
     if variant == "algorithm1":
@@ -267,16 +269,21 @@ def tact_from_tuple(
 
 
 def _checked_tuple(hyperparameters: Sequence[Number]) -> tuple[Any, ...]:
+    if not isinstance(hyperparameters, (list, tuple)) and not hasattr(hyperparameters, "shape"):
+        raise TypeError(f"hyperparameters must be seven numbers; got {hyperparameters!r}")
     if len(hyperparameters) != 7:
         raise ValueError(
             "hyperparameters must be seven numbers [η_θ, η_ξ, c_θ, c_ξ, γ_θ, γ_ξ, K]; got"
             f" {len(hyperparameters)}"
         )
     *rates, every = hyperparameters
-    for name, value in zip(("η_θ", "η_ξ"), rates, strict=False):
-        checks.positive(name, value)
+    names = ("η_θ", "η_ξ", "c_θ", "c_ξ", "γ_θ", "γ_ξ")
+    for name, value in zip(names, rates, strict=True):
+        check = checks.non_negative if name.startswith("c") else checks.positive
+        check(f"{name} of hyperparameters", value)
+    checks.positive("K of hyperparameters", every)
     if int(every) != every:
-        raise ValueError(f"K must be a whole number; got {every!r}")
+        raise ValueError(f"K of hyperparameters must be a whole number; got {every!r}")
     return (*rates, int(every))
 
 

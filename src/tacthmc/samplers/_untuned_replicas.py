@@ -54,7 +54,7 @@ def checked_inverse_temperatures(given: Any) -> np.ndarray:
     expected = "at least two numbers that fall from 1 to 0 or more, such as (1, 0.3, 0.05, 0)"
     try:
         ladder = np.asarray([float(value) for value in given])
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise TypeError(f"inverse_temperatures must be {expected}; got {given!r}") from error
     falls = len(ladder) >= 2 and ladder[0] == 1.0 and bool(np.all(np.diff(ladder) < 0))
     if not (falls and ladder[-1] >= 0):

@@ -38,6 +38,7 @@ class Store:
             checks.positive("Store.checkpoint_seconds", self.checkpoint_seconds)
         if self.checkpoint_steps is not None:
             checks.whole("Store.checkpoint_steps", self.checkpoint_steps, 1)
+        checks.flag("Store.with_program", self.with_program)
 
     @property
     def holds_run(self) -> bool:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from tacthmc import _checks as checks
 from tacthmc._typing import PRNGKey, Scalar
 
 
@@ -24,6 +25,17 @@ class Gaussian(eqx.Module):
 
     def __init__(self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]):
         """Set the mean and the covariance."""
+        center = checks.numbers("mean", mean, "(d)")
+        matrix = checks.numbers("covariance", covariance, "(d, d)")
+        if matrix.shape != 2 * center.shape or not np.isfinite(center).all():
+            raise ValueError(
+                f"mean must be d finite numbers, and covariance a d×d matrix; got shapes"
+                f" {center.shape} and {matrix.shape}"
+            )
+        symmetric = np.isfinite(matrix).all() and np.allclose(matrix, matrix.T)
+        if not symmetric or np.linalg.eigvalsh(matrix).min() <= 0:
+            raise ValueError(f"covariance must be symmetric and positive definite; got {matrix}")
+        mean, covariance = checks.array("mean", mean), checks.array("covariance", covariance)
         self.mean, self.covariance = mean, covariance
         self.precision = jnp.asarray(np.linalg.inv(np.asarray(covariance))).astype(mean.dtype)
 

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from tacthmc import _checks as checks
 from tacthmc._typing import PRNGKey, Scalar
 
 
@@ -26,7 +27,17 @@ class GaussianMixture(eqx.Module):
         self, means: Float[Array, "k d"], weights: Float[Array, " k"], scale: float | Array
     ):
         """Set the means of the components, their weights (normalized here) and common sd."""
-        self.means, self.scale = means, scale
+        centers = checks.numbers("means", means, "(k, d)")
+        masses = checks.numbers("weights", weights, "(k)")
+        checks.all_positive("weights", masses)
+        checks.positive("scale", scale)
+        if not np.isfinite(centers).all() or len(masses) != len(centers):
+            raise ValueError(
+                "means must be finite, with one of the weights for each; got shapes"
+                f" {centers.shape} and {masses.shape}"
+            )
+        self.means, self.scale = checks.array("means", means), scale
+        weights = checks.array("weights", weights)
         self.weights = weights / jnp.sum(weights)
 
     def __call__(self, theta: Float[Array, " d"]) -> Scalar:

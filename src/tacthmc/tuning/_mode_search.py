@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int
 from scipy.linalg import solve_triangular
 
 from tacthmc import _checks as checks
-from tacthmc._positions import checked, dimension, scalar_dtype
+from tacthmc._positions import dimension, finite, scalar_dtype
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.dynamics import Modes
 from tacthmc.potentials import Potential, StreamedPosterior
@@ -164,7 +164,7 @@ def search_modes(
     key = checks.key("key", key)
     checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
     checks.positive("max_gradients", max_gradients)
-    starts = checked(starts)
+    starts = finite(starts, "starts")
     if any(not leaf.shape or not leaf.shape[0] for leaf in jax.tree.leaves(starts)):
         shapes = jax.tree.map(jnp.shape, starts)
         raise ValueError(

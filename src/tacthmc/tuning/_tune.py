@@ -12,6 +12,7 @@ from tacthmc._positions import checked, dimension, scalar_dtype
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.dynamics import DiagonalThermostat, Langevin, LinearMap, Modes, TensorThermostat
 from tacthmc.potentials import Potential
+from tacthmc.run._plan import check_progress
 from tacthmc.run._start import trace_once
 from tacthmc.samplers import Untuned, UntunedReplicas
 from tacthmc.samplers._replica_path import ReplicaPath
@@ -116,6 +117,7 @@ def tune(
     checks.instance("sampler", sampler, kinds, "tacthmc.tact() or tacthmc.replica_exchange()")
     checks.instance("potential", potential, Potential, "made by tacthmc.potential or .posterior")
     checks.whole("num_steps", num_steps, 20)
+    check_progress(progress)
     potential = tunable(potential, progress)
     one = checked(init)
     trace_once(potential, one)

@@ -51,7 +51,7 @@ def test_a_center_of_another_shape_is_refused(center):
 
 
 def test_a_center_must_be_finite():
-    with pytest.raises(ValueError, match="center must be finite; got"):
+    with pytest.raises(ValueError, match=r"center leaf .theta. must be finite; got 1 values"):
         control_variates(normal_mean(), jnp.array([0.0, jnp.nan]))
     steep = tacthmc.posterior(jnp.log, lambda m, x: -0.5 * (x - m) ** 2, jnp.ones(4), 2)
     with pytest.raises(ValueError, match="the energy at center must be finite; got inf"):

@@ -215,7 +215,7 @@ def test_no_energy_to_weigh_draws_with():
         ((clean(), 1.5), {}, ValueError, "share must be a number from 0 to 1; got 1.5"),
         ((clean(), 0.2), {"labels": lambda d: d[0]}, ValueError, "a label for each of 23"),
         ((clean(), 0.2), {"labels": lambda d: d["y"]}, ValueError, "labels must pick"),
-        ((clean(), 0.2), {"classes": 3}, ValueError, "classes does nothing"),
+        ((clean(), 0.2), {"classes": 3}, ValueError, "classes must be left out"),
         (
             (tacthmc.potentials.at_temperature(clean(), 0.5), 0.2),
             {},
