@@ -72,10 +72,6 @@ class Stream:
         batch = self._next()
         named = checks.leaves("a batch of the loader", batch)
         arrays = [checks.host_array(name, leaf) for name, leaf in named]
-        if self._shapes is None:
-            # All batches have the dtypes of the first one.
-            for (name, leaf), array in zip(named, arrays, strict=True):
-                checks.tell_precision(name, leaf, array.dtype)
         batch = jax.tree.unflatten(jax.tree.structure(batch), arrays)
         lengths = {x.shape[:1] for x in jax.tree.leaves(batch)}
         if len(lengths) != 1 or lengths in ({()}, {(0,)}):
@@ -85,6 +81,9 @@ class Stream:
             )
         shapes = jax.tree.map(lambda x: (x.shape, x.dtype), batch)
         if self._shapes is None:
+            # All batches have the dtypes of the first one.
+            for (name, leaf), array in zip(named, arrays, strict=True):
+                checks.tell_precision(name, leaf, array.dtype)
             self._shapes = shapes
         elif shapes != self._shapes:
             raise ValueError(
