@@ -113,7 +113,7 @@ def test_refused():
         make([1.0, 3.0, 2.0], [1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="fluctuations must be one number for each of 2"):
         make([1.0, 3.0], [1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="fluctuations must be a finite number > 0"):
+    with pytest.raises(ValueError, match="fluctuations must be finite numbers > 0"):
         make([1.0, 3.0], [1.0, 0.0])
     with pytest.raises(ValueError, match="must lie inside the walls"):
         make([1.0, 3.0], [1.0, 1.0], plateau=2.0)
