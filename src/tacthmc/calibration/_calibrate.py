@@ -17,7 +17,6 @@ from tacthmc.calibration._thinning import spaced, stride
 from tacthmc.dynamics import Sampler
 from tacthmc.potentials import Potential
 from tacthmc.run._keep import Keep
-from tacthmc.run._sample import one_key
 from tacthmc.samplers import Untuned, UntunedReplicas
 
 SHARE_OF_WARM_UP = 4
@@ -111,7 +110,7 @@ def calibrate(
         checks.whole(name, value, least)
     checks.within("level", level, 0.0, 0.5)
     keep = _keep(keep, sampler, num_steps)
-    first, second, third = jax.random.split(one_key(key), 3)
+    first, second, third = jax.random.split(checks.key("key", key), 3)
     made = simulations(first, prior_draw, simulate, start, num_simulations)
     asked = Quantities(quantities)
     if isinstance(sampler, Sampler) and is_traceable(make_potential, made):

@@ -25,7 +25,6 @@ from tacthmc.calibration._known_law import (
 from tacthmc.calibration._scores import POWER
 from tacthmc.dynamics import Sampler
 from tacthmc.run._program import one_sampler
-from tacthmc.run._sample import one_key
 
 EVERY = 10
 """Steps between two looks at a chain."""
@@ -188,7 +187,7 @@ def invariance(
     checks.instance("law", law, KnownLaw, "a tacthmc.calibration.KnownLaw")
     if order is not None:
         checks.positive("order", order, "a finite number > 0, or None")
-    first, *others = jax.random.split(one_key(key), 3)
+    first, *others = jax.random.split(checks.key("key", key), 3)
     known = reference(law, first)
     sizes = [step_size] if order is None else [step_size, step_size / 2]
     found = [

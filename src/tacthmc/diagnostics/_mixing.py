@@ -22,6 +22,8 @@ import scipy.fft
 from jaxtyping import Float
 from scipy.special import ndtri
 
+from tacthmc import _checks as checks
+
 MIN_DRAWS = 4
 """The smallest number of draws of a chain from which anything can be computed."""
 TAILS = (0.05, 0.95)
@@ -86,7 +88,7 @@ def mixing(values: Float[np.ndarray, "chains draws k"]) -> Mixing:
     return _with_nan(found, still) if still.any() else found
 
 
-def ess(values: Float[np.ndarray, "chains draws"]) -> float:
+def ess(values: np.ndarray) -> float:
     """Bulk effective sample size of a (chain, draw) array; NaN if there are too few draws.
 
     >>> import numpy as np
@@ -96,7 +98,7 @@ def ess(values: Float[np.ndarray, "chains draws"]) -> float:
     return _of_one(values, lambda halves: effective_and_within(normal_scores(halves))[0])
 
 
-def mean_ess(values: Float[np.ndarray, "chains draws"]) -> float:
+def mean_ess(values: np.ndarray) -> float:
     """Effective sample size of the mean of a (chain, draw) array, without rank normalization.
 
     >>> import numpy as np
@@ -106,26 +108,27 @@ def mean_ess(values: Float[np.ndarray, "chains draws"]) -> float:
     return _of_one(values, lambda halves: effective_and_within(halves)[0])
 
 
-def tail_ess(values: Float[np.ndarray, "chains draws"]) -> float:
+def tail_ess(values: np.ndarray) -> float:
     """The smaller effective sample size of the 5% and 95% quantiles of a (chain, draw) array.
 
     >>> import numpy as np
     >>> bool(3000 < tail_ess(np.random.default_rng(0).normal(size=(4, 1000))) < 5000)
     True
     """
-    values = np.asarray(values, float)
+    values = checks.numbers("values", values, "(chain, draw)", least=0)
     if values.shape[1] < MIN_DRAWS or not np.all(np.isfinite(values)):
         return float("nan")
     return float(_tail(values[None])[0])
 
 
-def rhat(values: Float[np.ndarray, "chains draws"]) -> float:
+def rhat(values: np.ndarray) -> float:
     """Rank-normalized split R-hat of a (chain, draw) array; NaN for a single chain.
 
     >>> import numpy as np
     >>> bool(rhat(np.random.default_rng(0).normal(size=(4, 1000))) < 1.01)
     True
     """
+    values = checks.numbers("values", values, "(chain, draw)", least=0)
     if values.shape[0] < 2:
         return float("nan")
 
@@ -244,7 +247,7 @@ def _tail(x: Scalars) -> EachScalar:
 
 def _of_one(values: np.ndarray, statistic: Callable[[Scalars], EachScalar]) -> float:
     """A statistic of the halves of one scalar; NaN if there are too few draws, or one is lost."""
-    values = np.asarray(values, float)
+    values = checks.numbers("values", values, "(chain, draw)", least=0)
     if values.shape[1] < MIN_DRAWS or not np.all(np.isfinite(values)):
         return float("nan")
     return float(statistic(split(values[None]))[0])

@@ -245,7 +245,7 @@ def test_what_does_not_change_the_operations_compiles_nothing_again(monkeypatch)
         data = jnp.full((20, 2), number + 0.5)
         model = tacthmc.posterior(log_prior, log_likelihood, data, 5)
         trace_once(model, jnp.full(2, float(number)))
-        trace_once(tacthmc.at_temperature(model, 1.0 + number), jnp.zeros(2))
+        trace_once(tacthmc.potentials.at_temperature(model, 1.0 + number), jnp.zeros(2))
         check_code(tacthmc.sgnht(0.1 * (number + 1)), jnp.zeros((1, 2)))
     trace_once(tacthmc.posterior(log_prior, log_likelihood, jnp.zeros((30, 2)), 5), jnp.zeros(2))
     assert not cleared

@@ -57,7 +57,10 @@ CHANGES = {
     "a closed-over number": ({"potential": model(scale=1.1)}, r"scale: 1\.0 → 1\.1"),
     "a number of the prior": ({"potential": model(prior=0.6)}, r"log_prior\.prior: 0\.5 → 0\.6"),
     "the size of batches": ({"potential": model(batch_size=8)}, r"batch_size: 10 → 8"),
-    "a wrapper": ({"potential": tacthmc.at_temperature(model(), 0.9)}, "potential: Posterior → "),
+    "a wrapper": (
+        {"potential": tacthmc.potentials.at_temperature(model(), 0.9)},
+        "potential: Posterior → ",
+    ),
     "the step size": ({"sampler": tacthmc.sgnht(2e-3)}, r"step_size: 0\.001 .* → 0\.002"),
     "the friction": ({"sampler": tacthmc.sgnht(1e-3, noise=0.2)}, r"sampler\.injected: 0\.1"),
     "a schedule": ({"sampler": tacthmc.sgnht(lambda k: 1e-3)}, r"sampler\.step_size: 0\.001"),
@@ -197,7 +200,11 @@ def test_a_fingerprint_survives_a_pickle():
 
     import cloudpickle
 
-    for potential in (model(), stored_run.POTENTIAL, tacthmc.at_temperature(model(), 0.5)):
+    for potential in (
+        model(),
+        stored_run.POTENTIAL,
+        tacthmc.potentials.at_temperature(model(), 0.5),
+    ):
         again = pickle.loads(cloudpickle.dumps(potential))
         assert fingerprint(p=potential) == fingerprint(p=again)
 
