@@ -92,11 +92,15 @@ def spread(prefix: Any, position: Position, name: str, *, whole: bool = False) -
     """Broadcast a pytree prefix of numbers or arrays to the leaves of a position.
 
     A number stays a scalar unless ``whole``: arithmetic with it is then done once for a leaf, not
-    once for each coordinate.
+    once for each coordinate. A single number is one object for all leaves of a dtype.
     """
+    single: dict[Any, Array] = {}
 
     def fitted(value: Any, leaf: Array) -> Array:
-        value = jnp.asarray(value).astype(leaf.dtype)
+        if value is prefix:
+            value = single.setdefault(leaf.dtype, jnp.asarray(value).astype(leaf.dtype))
+        else:
+            value = jnp.asarray(value).astype(leaf.dtype)
         return value if value.ndim == 0 and not whole else jnp.broadcast_to(value, leaf.shape)
 
     try:

@@ -270,7 +270,7 @@ def sample(
     step_size: Annotated[
         float | None,
         typer.Option(
-            help="η in full-data units; by default from the curvature of the energy at the start."
+            help="η in full-data units; by default from the curvature and noise at the start."
         ),
     ] = None,
     noise: Annotated[

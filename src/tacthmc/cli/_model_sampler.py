@@ -13,7 +13,10 @@ from tacthmc.potentials import StreamedPosterior
 from tacthmc.potentials._base import innermost
 from tacthmc.run._start import chain_positions
 from tacthmc.samplers import Untuned, UntunedReplicas
-from tacthmc.tuning._curvature import first_step_size
+from tacthmc.tuning._first_step_size import FirstStep, first_step_size
+
+DEFAULT_NOISE = 0.1
+"""The injected noise c, or the friction, that the samplers have by default."""
 
 
 def chosen_sampler(
@@ -41,8 +44,9 @@ def chosen_sampler(
             raise ValueError(f"--tune chooses numbers for tact, not for {name}")
         return Untuned(**settings)
     if "step_size" not in settings:
-        settings = settings | {"step_size": _first_guess(key, model, name, chains)}
-        say(f"step size {settings['step_size']:.3g}, from the curvature at the start")
+        first = _first_guess(key, model, name, chains, settings)
+        settings = settings | {"step_size": first.eta}
+        say(f"step size {first.eta:.3g}, from {first.reason}")
     return getattr(tacthmc, name)(**_arguments(name, settings))
 
 
@@ -65,7 +69,9 @@ def _arguments(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _first_guess(key: PRNGKey, model: Model, name: str, chains: int) -> float:
+def _first_guess(
+    key: PRNGKey, model: Model, name: str, chains: int, settings: dict[str, Any]
+) -> FirstStep:
     if name == "psgld":
         raise ValueError("the step size of psgld depends on its own scaling: give --step-size")
     if isinstance(innermost(model.potential), StreamedPosterior):
@@ -74,4 +80,7 @@ def _first_guess(key: PRNGKey, model: Model, name: str, chains: int) -> float:
     own = jax.random.fold_in(key, 2**31 + 1)
     positions = chain_positions(model.potential, model.start, chains)
     first = jax.tree.map(lambda leaf: leaf[0], positions)
-    return first_step_size(own, model.potential, first)
+    noise = settings.get("noise", DEFAULT_NOISE)
+    # Langevin dynamics without momenta has a friction of 1 in the units of c.
+    constant = {"sghmc": noise, "sgld": 1.0}.get(name)
+    return first_step_size(own, model.potential, first, noise, constant_friction=constant)

@@ -15,7 +15,7 @@ from tacthmc import _checks as checks
 from tacthmc._typing import Draws, Position
 from tacthmc.diagnostics._mixing import mean_ess
 from tacthmc.dynamics import ContinuousTempering, Langevin, NoThermostat
-from tacthmc.dynamics._thermostat import NoiseLevels
+from tacthmc.dynamics._noise_levels import NoiseLevels
 
 
 class Law(NamedTuple):

@@ -30,9 +30,9 @@ from tacthmc._positions import scalar_dtype, sum_of_squares, total
 from tacthmc._typing import Batch, Position, Scalar
 from tacthmc.dynamics._coordinates import Rates
 from tacthmc.dynamics._langevin import Integrator, Parts, StepNoise, StepResult
+from tacthmc.dynamics._no_thermostat import NoThermostat
 from tacthmc.dynamics._state import State
 from tacthmc.dynamics._tempering import NoTempering
-from tacthmc.dynamics._thermostat import NoThermostat
 from tacthmc.potentials import Potential, forces
 from tacthmc.potentials._exact import description, has_exact_energies
 

@@ -50,8 +50,9 @@ from tacthmc._positions import dimension, scalar_dtype, spread, total
 from tacthmc._typing import Number, Position, Rate, Scalar
 from tacthmc.dynamics._linear_map import LinearMap, MappedPotential
 from tacthmc.dynamics._state import State
+from tacthmc.dynamics._step_rates import StepRates
 from tacthmc.dynamics._tempering import Tempering
-from tacthmc.dynamics._thermostat import SeparableThermostat, StepRates, Thermostat
+from tacthmc.dynamics._thermostat import SeparableThermostat, Thermostat
 from tacthmc.potentials import Potential
 
 

@@ -39,8 +39,9 @@ from tacthmc.dynamics._mode_jumps import Jump, ModeJumps
 from tacthmc.dynamics._refresh import Refresh
 from tacthmc.dynamics._sampler import Sampler
 from tacthmc.dynamics._state import Info, State
+from tacthmc.dynamics._step_rates import StepMomenta, StepRates
 from tacthmc.dynamics._tempering import NoTempering, Tempering, XiForce
-from tacthmc.dynamics._thermostat import ScalarThermostat, StepMomenta, StepRates, Thermostat
+from tacthmc.dynamics._thermostat import AutomaticThermostat, Thermostat
 from tacthmc.potentials import Potential, forces
 
 
@@ -265,7 +266,7 @@ class Langevin(Sampler):
     >>> xi = tacthmc.dynamics.ContinuousTempering(bias=tacthmc.dynamics.NoBias())
     >>> sampler = Langevin(0.01, tempering=xi)
     >>> type(sampler.thermostat).__name__, type(sampler.tempering.bias).__name__
-    ('ScalarThermostat', 'NoBias')
+    ('AutomaticThermostat', 'NoBias')
     """
 
     step_size: Rate
@@ -308,7 +309,7 @@ class Langevin(Sampler):
             checks.all_non_negative("noise_estimate", leaf)
         self.step_size, self.injected, self.mass = step_size, noise, mass
         self.bath_temperature, self.noise_estimate = bath_temperature, noise_estimate
-        self.thermostat = ScalarThermostat() if thermostat is None else thermostat
+        self.thermostat = AutomaticThermostat() if thermostat is None else thermostat
         self.integrator = Splitting() if integrator is None else integrator
         self.coordinates = Coordinates() if coordinates is None else coordinates
         self.tempering = None if tempering is None else _with_defaults(tempering, step_size, noise)

@@ -9,15 +9,9 @@ from jaxtyping import Array
 from tacthmc import _checks as checks
 from tacthmc._positions import dimension, flatten, unflatten
 from tacthmc._typing import Position, Rate, Scalar
-from tacthmc.dynamics._thermostat import (
-    Inertia,
-    NoiseLevels,
-    Shape,
-    StepMomenta,
-    StepRates,
-    Thermostat,
-    level_variance,
-)
+from tacthmc.dynamics._noise_levels import NoiseLevels
+from tacthmc.dynamics._step_rates import StepMomenta, StepRates
+from tacthmc.dynamics._thermostat import Inertia, Shape, Thermostat
 
 
 class MatrixThermostat(Thermostat):
@@ -108,4 +102,4 @@ class MatrixThermostat(Thermostat):
     ) -> tuple[float, float]:
         """Mean (c + ηv/2)/T with v the mean diagonal of V_f, variance ηT/(γD)."""
         mean = noise.friction(rates, noise.all_coordinates())
-        return mean, level_variance(self.inertia, rates, 1) / dimension(position)
+        return mean, self.inertia.level_variance(rates, 1) / dimension(position)

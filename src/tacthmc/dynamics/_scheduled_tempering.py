@@ -67,8 +67,8 @@ from tacthmc.dynamics._bias import (
     Metadynamics,
 )
 from tacthmc.dynamics._coupling import Coupling, PowerCoupling
+from tacthmc.dynamics._step_rates import StepRates
 from tacthmc.dynamics._tempering import Tempering, TemperingState, XiForce
-from tacthmc.dynamics._thermostat import StepRates
 
 MIN_TRIP_STEPS = 10
 """Steps per trip to the wall and back. With fewer, ξ may jump over the outer tenth of the slope."""

@@ -29,7 +29,8 @@ from tacthmc._typing import Number, Rate, Scalar
 from tacthmc.dynamics._bias import AdaptiveBiasingForce, Bias, BiasInput, NoBias
 from tacthmc.dynamics._coupling import Coupling, PowerCoupling
 from tacthmc.dynamics._refresh import Refresh
-from tacthmc.dynamics._thermostat import ScalarThermostat, StepRates, Thermostat
+from tacthmc.dynamics._step_rates import StepRates
+from tacthmc.dynamics._thermostat import ScalarThermostat, Thermostat
 from tacthmc.potentials import CovarianceTerm
 
 

@@ -1,4 +1,4 @@
-r"""Nosé-Hoover thermostats for θ: scalar, one per tensor, diagonal, or none.
+r"""Nosé-Hoover thermostats for θ: scalar, one per tensor, diagonal, by size, or none.
 
 The paper's Eq. 5 has a full matrix (:class:`tacthmc.dynamics.MatrixThermostat`), and its §3.3
 reduces it to a scalar. In the variables of §3.3 (r = pΔt/m, z = sΔt, η = Δt²/m) a thermostat z is a
@@ -22,7 +22,6 @@ for a thermostat shared by D coordinates, injected noise N(0, 2c·g_i·η/m_i) a
 of variance v_f, independent of θ and r.
 """
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -35,18 +34,17 @@ from jaxtyping import Array
 
 from tacthmc import _checks as checks
 from tacthmc._positions import dimension, rate_at, scalar_dtype, sum_of_squares, total
-from tacthmc._typing import Draws, Number, Position, Rate, Scalar
+from tacthmc._typing import Number, Position, Rate, Scalar
+from tacthmc.dynamics._noise_levels import NoiseLevels
+from tacthmc.dynamics._step_rates import StepMomenta, StepRates
 
 Shape: TypeAlias = Literal["isotropic", "mass"]
 
 
-class StepRates(NamedTuple):
-    """The rates of one step: η, c, the bath's temperature T, and the step count."""
-
-    eta: Scalar
-    c: Scalar
-    bath: Number
-    step: Array
+OWN_FRICTION_STEPS = 400.0
+"""Γ of the default thermostat: 4/c² for the default c = 0.1."""
+MAX_OWN_SIZE = 1024
+"""The largest leaf whose coordinates have their own frictions by default."""
 
 
 class Inertia(eqx.Module):
@@ -87,38 +85,10 @@ class Inertia(eqx.Module):
         # A schedule may reach η = 0. Then nothing moves, and neither does the thermostat.
         return jnp.where(gamma > 0, gamma, jnp.inf)
 
-
-class StepMomenta(NamedTuple):
-    """The momenta of one step of the splitting, from which a thermostat is driven."""
-
-    after: Position
-    """r′, the momenta after the kick."""
-    mean: Position
-    """(r + r′)/2, the mean of the momenta before and after the kick."""
-    mass: Position
-    rates: StepRates
-    weight: Scalar
-    """λ²."""
-    mean_friction: Any
-    """z̄."""
-
-
-class NoiseLevels(NamedTuple):
-    """The sources of heat for θ: the injected noise c, and the noise of the force."""
-
-    injected: float
-    force_variance: Draws
-    """v_i/(m_i·g_i) of each coordinate, the ratio that a friction of shape g balances. With the
-    shape "isotropic" it is the variance v_i itself."""
-
-    def friction(self, rates: StepRates, values: np.ndarray) -> float:
-        """(c + η·v/2)/T with v the mean of ``values``."""
-        heat = self.injected + float(rates.eta) * float(np.mean(values)) / 2
-        return heat / float(rates.bath)
-
-    def all_coordinates(self) -> np.ndarray:
-        """The ratios of all coordinates in one vector."""
-        return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(self.force_variance)])
+    def level_variance(self, rates: StepRates, size: int) -> float:
+        """ηT/(γD), for a friction that D = ``size`` coordinates share."""
+        gamma = float(self.at(rates.step, rates.eta, rates.bath))
+        return float(rates.eta) * float(rates.bath) / (gamma * max(size, 1))
 
 
 class KineticExcess(NamedTuple):
@@ -260,10 +230,11 @@ class SeparableThermostat(Thermostat):
             return float(jnp.finfo(r.dtype).tiny)
 
         def summed(r: Array, m: Array, factor: Array) -> Array:
+            # The thermostat needs the same Σ r², or the same squares of the factor.
+            square = jnp.maximum(factor * factor, least(r))
             if m.ndim == factor.ndim == 0:
-                # The thermostat needs the same Σ r².
-                return m * jnp.sum(r * r) / jnp.maximum(factor * factor, least(r))
-            return jnp.sum(m * (r / jnp.maximum(factor, least(r))) ** 2)
+                return m * jnp.sum(r * r) / square
+            return jnp.sum(m * r * r / square)
 
         r = momenta.mean
         sums = jax.tree.map(summed, r, momenta.mass, self._damping_factor(momenta))
@@ -273,7 +244,7 @@ class SeparableThermostat(Thermostat):
         """exp(−weight·z̄·g/4)."""
         return jax.tree.map(
             lambda z, g: jnp.exp(-0.25 * momenta.weight.astype(z.dtype) * z * g),
-            self.per_leaf(momenta.mean_friction, momenta.mass),
+            self.per_leaf(momenta.mean_friction, momenta.mean),
             self.weights(momenta.mass),
         )
 
@@ -287,40 +258,6 @@ class SeparableThermostat(Thermostat):
         )
 
 
-class NoThermostat(SeparableThermostat):
-    """A constant friction c/T, which is right only if the gradient has no noise.
-
-    >>> import jax.numpy as jnp
-    >>> round(float(NoThermostat().init(jnp.zeros(3), jnp.array(0.1))), 3)
-    0.1
-    """
-
-    shape: Shape = eqx.field(static=True)
-
-    def __init__(self, shape: Shape = "isotropic"):
-        """Use a constant friction of a shape, "isotropic" or "mass"."""
-        self.shape = _checked_shape(shape)
-
-    def init(self, position: Position, friction: Scalar) -> Scalar:
-        """The constant."""
-        return friction
-
-    def respond(self, z: Scalar, excess: KineticExcess, weight: Scalar) -> Scalar:
-        return z
-
-    def per_leaf(self, z: Scalar, like: Position) -> Position:
-        return jax.tree.map(lambda leaf: z.astype(leaf.dtype), like)
-
-    def level(self, z: Scalar) -> Scalar:
-        return z
-
-    def level_law(
-        self, position: Position, noise: NoiseLevels, rates: StepRates
-    ) -> tuple[float, float]:
-        """Mean c/T, variance 0."""
-        return float(noise.injected / rates.bath), 0.0
-
-
 class AdaptiveThermostat(SeparableThermostat):
     """Thermostats whose friction adapts, with an inertia γ."""
 
@@ -331,7 +268,7 @@ class AdaptiveThermostat(SeparableThermostat):
         self, gamma: Rate | None = None, steps: Rate | None = None, shape: Shape = "isotropic"
     ):
         """Use the inertia γ (``gamma``), or the relative one Γ (``steps``, 100 by default)."""
-        self.inertia, self.shape = Inertia(gamma, steps), _checked_shape(shape)
+        self.inertia, self.shape = Inertia(gamma, steps), checked_shape(shape)
 
 
 class ScalarThermostat(AdaptiveThermostat):
@@ -366,90 +303,190 @@ class ScalarThermostat(AdaptiveThermostat):
     ) -> tuple[float, float]:
         """Mean (c + ηv/2)/T, variance ηT/(γD)."""
         mean = noise.friction(rates, noise.all_coordinates())
-        return mean, level_variance(self.inertia, rates, dimension(position))
+        return mean, self.inertia.level_variance(rates, dimension(position))
 
 
-class TensorThermostat(AdaptiveThermostat):
-    """One friction for each leaf of the position, such as each weight matrix and bias vector.
+class LeafThermostat(AdaptiveThermostat):
+    """Frictions leaf by leaf: one for each coordinate of a leaf, or one that they all share."""
 
-    >>> import jax.numpy as jnp
-    >>> network = {"weight": jnp.zeros((3, 2)), "bias": jnp.zeros(2)}
-    >>> z = TensorThermostat().init(network, jnp.array(0.1))
-    >>> z["weight"].shape, z["bias"].shape
-    ((), ())
-    """
-
-    __init__ = AdaptiveThermostat.__init__
+    @abstractmethod
+    def is_shared(self, leaf: Array) -> bool:
+        """Whether all coordinates of a leaf share one friction."""
 
     def init(self, position: Position, friction: Scalar) -> Position:
-        """z = c/T for each leaf."""
-        return jax.tree.map(lambda leaf: friction.astype(leaf.dtype), position)
+        """z = c/T for each friction."""
+
+        def first(leaf: Array) -> Array:
+            shape = () if self.is_shared(leaf) else leaf.shape
+            return jnp.broadcast_to(friction.astype(leaf.dtype), shape)
+
+        return jax.tree.map(first, position)
 
     def respond(self, z: Position, excess: KineticExcess, weight: Scalar) -> Position:
-        """z += weight·⟨excess⟩/γ, leaf by leaf."""
+        """z += weight·⟨excess⟩/γ, for each friction."""
         rate = weight / self.inertia.at(excess.rates.step, excess.rates.eta, excess.rates.bath)
+        # The compiler drops the one that a leaf does not take.
+        each, sums = excess.per_coordinate(), excess.leaf_sums()
 
-        def moved(z: Array, h: Array, r: Array) -> Array:
-            return z + rate.astype(z.dtype) * h / max(r.size, 1)
+        def moved(z: Array, r: Array, each: Array, summed: Array) -> Array:
+            mean = each if z.shape == r.shape else summed / max(r.size, 1)
+            return z + rate.astype(z.dtype) * mean
 
-        return jax.tree.map(moved, z, excess.leaf_sums(), excess.r)
+        return jax.tree.map(moved, z, excess.r, each, sums)
 
     def per_leaf(self, z: Position, like: Position) -> Position:
-        """z itself, which has one scalar per leaf."""
+        """z itself, which has one friction per leaf or per coordinate."""
         return z
 
     def level(self, z: Position) -> Scalar:
-        """The mean over leaves."""
+        """The mean over frictions."""
         return _mean_over(z)
 
     def level_law(
         self, position: Position, noise: NoiseLevels, rates: StepRates
     ) -> tuple[float, float]:
-        """Mean (c + ηv/2)/T, variance Σ ηT/(γD_leaf) over the squared number of leaves."""
-        sizes = [math.prod(leaf.shape) for leaf in jax.tree.leaves(position)]
-        means = [noise.friction(rates, leaf) for leaf in jax.tree.leaves(noise.force_variance)]
-        variances = [level_variance(self.inertia, rates, size) for size in sizes]
-        return float(np.mean(means)), sum(variances) / len(sizes) ** 2
+        """Mean (c + ηv/2)/T, variance Σ ηT/(γD_z) over the squared number of frictions.
+
+        D_z is the number of coordinates that share a friction.
+        """
+        counts, levels, variance = [], [], 0.0
+        leaves = jax.tree.leaves(position)
+        for leaf, values in zip(leaves, jax.tree.leaves(noise.force_variance), strict=True):
+            shared = self.is_shared(leaf)
+            counts.append(1 if shared else leaf.size)
+            levels.append(noise.friction(rates, np.asarray(values)))
+            size = leaf.size if shared else 1
+            variance += counts[-1] * self.inertia.level_variance(rates, size)
+        return float(np.average(levels, weights=counts)), variance / sum(counts) ** 2
 
 
-class DiagonalThermostat(AdaptiveThermostat):
-    """One friction for each coordinate, for noise of unequal variances.
+class Gathered(NamedTuple):
+    """A pytree like the position, in which small leaves are joined in one vector.
 
-    >>> import jax.numpy as jnp
-    >>> DiagonalThermostat(steps=200).init(jnp.zeros((3, 2)), jnp.array(0.1)).shape
-    (3, 2)
+    One vector keeps a processor's lanes busy, where an array of two or three numbers does not.
     """
 
-    __init__ = AdaptiveThermostat.__init__
-
-    def init(self, position: Position, friction: Scalar) -> Position:
-        """z = c/T for each coordinate."""
-        return jax.tree.map(
-            lambda leaf: jnp.broadcast_to(friction.astype(leaf.dtype), leaf.shape), position
-        )
-
-    def respond(self, z: Position, excess: KineticExcess, weight: Scalar) -> Position:
-        """z += weight·excess/γ, coordinate by coordinate."""
-        rate = weight / self.inertia.at(excess.rates.step, excess.rates.eta, excess.rates.bath)
-        return jax.tree.map(lambda z, h: z + rate.astype(z.dtype) * h, z, excess.per_coordinate())
-
-    def per_leaf(self, z: Position, like: Position) -> Position:
-        """z itself, which has one friction per coordinate."""
-        return z
-
-    def level(self, z: Position) -> Scalar:
-        """The mean over coordinates."""
-        return _mean_over(z)
-
-    def level_law(
-        self, position: Position, noise: NoiseLevels, rates: StepRates
-    ) -> tuple[float, float]:
-        """Mean (c + ηv/2)/T with v the mean noise variance, variance ηT/(γD)."""
-        mean = noise.friction(rates, noise.all_coordinates())
-        return mean, level_variance(self.inertia, rates, 1) / dimension(position)
+    own: Array | None
+    """The numbers of the small leaves, each of which has its own friction."""
+    shared: tuple[Array, ...]
+    """The large leaves, each of which has one friction."""
 
 
-def _checked_shape(shape: Shape) -> Shape:
+class AutomaticThermostat(LeafThermostat):
+    r"""One friction for each coordinate of small leaves, and one for each large leaf: the default.
+
+    Mini-batch noise differs from coordinate to coordinate: a parameter that only the prior
+    determines has none, and one with inputs a hundred times larger has 10,000 times the variance.
+    Coordinates that share a friction are heated by their own noise and cooled by that of the mean,
+    so that coordinate i has the temperature
+
+    .. math:: \frac{c + \eta v_i/2}{c + \eta\bar v/2}
+
+    instead of 1. A friction of its own settles at (c + ηv_i/2)/T, and the temperature is right.
+    In a leaf of more than ``largest`` numbers, such as the weights of a network, that costs time
+    and memory, so the leaf has one friction, and the noise within it is assumed to be even.
+    ``DiagonalThermostat()`` assumes nothing, and ``ScalarThermostat()`` is the paper's.
+
+    Γ is 400 steps, so that the friction of one coordinate, whose variance is 1/Γ, fluctuates by
+    half of c = 0.1. It takes zΓ steps to settle.
+
+    >>> import jax.numpy as jnp
+    >>> network = {"weight": jnp.zeros((784, 100)), "bias": jnp.zeros(100)}
+    >>> z = AutomaticThermostat().init(network, jnp.array(0.1))
+    >>> z.own.shape, [one.shape for one in z.shared]
+    ((100,), [()])
+    """
+
+    largest: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        gamma: Rate | None = None,
+        steps: Rate | None = None,
+        shape: Shape = "isotropic",
+        largest: int = MAX_OWN_SIZE,
+    ):
+        """Use the inertia γ (``gamma``), or the relative one Γ (``steps``, 400 by default)."""
+        checks.whole("largest", largest, 0)
+        slow = OWN_FRICTION_STEPS if gamma is None and steps is None else steps
+        super().__init__(gamma, slow, shape)
+        self.largest = largest
+
+    def is_shared(self, leaf: Array) -> bool:
+        return leaf.size > self.largest
+
+    def init(self, position: Position, friction: Scalar) -> Gathered:
+        """z = c/T for each friction."""
+        own, shared = self._gathered(position, position)
+        first = None if own is None else jnp.broadcast_to(friction.astype(own.dtype), own.shape)
+        return Gathered(first, tuple(friction.astype(leaf.dtype) for leaf in shared))
+
+    def per_leaf(self, z: Gathered, like: Position) -> Position:
+        """The frictions of each leaf, or its one friction."""
+        leaves, treedef = jax.tree.flatten(like)
+        found, shared, begin = [], iter(z.shared), 0
+        for leaf in leaves:
+            if self.is_shared(leaf):
+                found.append(next(shared))
+                continue
+            assert z.own is not None
+            part = z.own[begin : begin + leaf.size].reshape(leaf.shape)
+            found.append(part.astype(leaf.dtype))
+            begin += leaf.size
+        return jax.tree.unflatten(treedef, found)
+
+    def apply(
+        self, z: Gathered, m: Position, function: Callable[[Array], Array]
+    ) -> Callable[[Position], Position]:
+        """r ↦ function(z·g)·r, coordinate by coordinate."""
+
+        def act(r: Position) -> Position:
+            g = self.weights(self._masses(m, r))
+            factors = self.per_leaf(jax.tree.map(lambda z, g: function(z * g), z, g), r)
+            return jax.tree.map(jnp.multiply, factors, r)
+
+        return act
+
+    def update(
+        self, z: Gathered, r: Position, m: Position, rates: StepRates, weight: Scalar
+    ) -> Gathered:
+        """z += weight·⟨g(m·r² − ηT)⟩/γ."""
+        return super().update(z, self._gathered(r, r), self._masses(m, r), rates, weight)
+
+    def finish_step(self, z: Gathered, friction: Gathered, momenta: StepMomenta) -> Gathered:
+        """As that of each friction."""
+        return super().finish_step(z, friction, self._of(momenta))
+
+    def kinetic_sum(self, momenta: StepMomenta) -> Scalar:
+        """Σ m·r̃², with r̃ = exp(weight·z̄·g/4)·r̄: ηTD in equilibrium."""
+        return super().kinetic_sum(self._of(momenta))
+
+    def _of(self, momenta: StepMomenta) -> StepMomenta:
+        like = momenta.mean
+        after, mean = self._gathered(momenta.after, like), self._gathered(like, like)
+        return momenta._replace(after=after, mean=mean, mass=self._masses(momenta.mass, like))
+
+    def _gathered(self, tree: Position, like: Position) -> Gathered:
+        """A pytree of numbers and arrays, with small leaves of the position in one vector."""
+        own, shared, dtype = [], [], scalar_dtype(like)
+        for value, leaf in zip(jax.tree.leaves(tree), jax.tree.leaves(like), strict=True):
+            if self.is_shared(leaf):
+                shared.append(value)
+            else:
+                own.append(jnp.broadcast_to(value, leaf.shape).ravel().astype(dtype))
+        return Gathered(jnp.concatenate(own) if own else None, tuple(shared))
+
+    def _masses(self, m: Position, like: Position) -> Gathered:
+        """The masses, with a number in place of the vector where one number is the mass of all."""
+        pairs = zip(jax.tree.leaves(m), jax.tree.leaves(like), strict=True)
+        own = [value for value, leaf in pairs if not self.is_shared(leaf)]
+        gathered = self._gathered(m, like)
+        if not own or own[0].ndim or any(value is not own[0] for value in own):
+            return gathered
+        return gathered._replace(own=own[0].astype(scalar_dtype(like)))
+
+
+def checked_shape(shape: Shape) -> Shape:
     if shape not in ("isotropic", "mass"):
         raise ValueError(f"shape must be 'isotropic' or 'mass'; got {shape!r}")
     return shape
@@ -459,9 +496,3 @@ def _mean_over(z: Position) -> Scalar:
     dtype = scalar_dtype(z)
     total = sum((jnp.sum(x).astype(dtype) for x in jax.tree.leaves(z)), jnp.zeros((), dtype))
     return total / dimension(z)
-
-
-def level_variance(inertia: Inertia, rates: StepRates, size: int) -> float:
-    """ηT/(γD)."""
-    gamma = float(inertia.at(rates.step, rates.eta, rates.bath))
-    return float(rates.eta) * float(rates.bath) / (gamma * size)

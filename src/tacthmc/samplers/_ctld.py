@@ -29,7 +29,7 @@ from tacthmc.dynamics import (
 )
 from tacthmc.dynamics._coordinates import Rates
 from tacthmc.dynamics._langevin import Parts, StepResult, half_drift
-from tacthmc.dynamics._thermostat import StepMomenta
+from tacthmc.dynamics._step_rates import StepMomenta
 from tacthmc.potentials import Potential, forces
 
 LIGHTNESS = 0.1

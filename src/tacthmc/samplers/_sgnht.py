@@ -25,7 +25,9 @@ def sgnht(
         dz = (\langle r^2\rangle - \eta)/\gamma
 
     (for T = 1). It leaves exp(−U)·N(r; 0, η)·N(z; c + ηv_f/2, η/(γD)) invariant for force noise
-    of constant variance v_f. The arguments are those of :func:`tacthmc.tact`.
+    of constant variance v_f. By default each coordinate of a small leaf has its own z, so that v_f
+    may differ between coordinates (:class:`tacthmc.dynamics.AutomaticThermostat`). The arguments
+    are those of :func:`tacthmc.tact`.
 
     Reference: N. Ding, Y. Fang, R. Babbush, C. Chen, R. Skeel, H. Neven. *Bayesian sampling
     using stochastic gradient thermostats.* NeurIPS 2014.

@@ -104,8 +104,10 @@ def tact(
       mini-batch gives both. For batches of a :func:`tacthmc.posterior` drawn with replacement the
       splitting corrects for that (see below), and z_ξ then settles at c_ξ/T.
     * Batches are drawn independently (``batches="replacement"``). Reshuffled epochs are not.
-    * The noise is Gaussian and isotropic over the coordinates that share a thermostat, in
-      the shape of the friction (see :mod:`tacthmc.dynamics._thermostat`).
+    * The noise is Gaussian, and isotropic over the coordinates that share a friction, in the shape
+      of the friction (see :mod:`tacthmc.dynamics._thermostat`). Noise that is correlated between
+      coordinates is balanced in the mean only. So η has to be small enough that its friction
+      ηv_f/2 is well below c where correlations are strong.
     * Nothing is capped. ``ContinuousTempering(max_speed=…)`` changes the law of ξ, but not that of
       θ on the plateau.
     * The step is small: the error of the splitting is of order η, that of Euler of order √η.
@@ -132,9 +134,10 @@ def tact(
             the paper's, with the coupling λ(ξ), the bias, η_ξ, c_ξ and the thermostat of ξ.
             :class:`tacthmc.dynamics.ScheduledTempering` is for energies too noisy for ξ to move by
             forces; the invariant density above then holds only in the limit of slow schedules.
-        thermostat: the thermostat of θ: ScalarThermostat (default), TensorThermostat,
-            DiagonalThermostat, MatrixThermostat or NoThermostat, each with an inertia γ or a
-            relative inertia Γ.
+        thermostat: the thermostat of θ: AutomaticThermostat (default: one friction for each
+            coordinate of small leaves, and one for each large leaf), ScalarThermostat (the
+            paper's), TensorThermostat, DiagonalThermostat, MatrixThermostat or NoThermostat, each
+            with an inertia γ or a relative inertia Γ.
         coordinates: linear coordinates in which the posterior is rounder, or coordinates that
             widen with the temperature, which keep ξ moving in high dimension
             (:class:`tacthmc.dynamics.Coordinates`). By default θ itself.
@@ -213,7 +216,7 @@ def tact_from_tuple(
 
     * "algorithm1": Algorithm 1 to the letter: Euler, the paper's coupling, the bias averaged
       with the global 1/k, and momenta of θ and ξ drawn afresh every K steps on the plateau.
-    * "splitting": the same numbers with the integrator, bias and thermostats of this library.
+    * "splitting": the same numbers with the integrator and bias of this library, and one friction.
     * "authors": the choices of the authors' published code, without its defects: plateau ±0.1,
       walls ±1, temperature 6 at the walls, metadynamics on 2,000 bins of width 1e-3 with the
       increment (1e-3 per datum) spread over 3, η_ξ = η_θ/100 (not that of the tuple), one

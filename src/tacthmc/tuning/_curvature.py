@@ -1,4 +1,4 @@
-"""The largest curvature of the energy, and a first step size from it."""
+"""The largest curvature of the energy."""
 
 from typing import Any
 
@@ -10,10 +10,6 @@ import numpy as np
 from tacthmc._typing import Position, PRNGKey
 from tacthmc.compiler._random import normals
 from tacthmc.potentials._base import Potential, forces
-
-ETA_CURVATURE = 0.1
-"""η times the largest curvature. 0.1 is well within the stability limit of the splitting, 4."""
-
 
 NO_SECOND_DERIVATIVE = (TypeError, NotImplementedError, AssertionError)
 """The errors of JAX if a gradient has no forward derivative, as for models with a custom gradient
@@ -70,23 +66,6 @@ def _sizes(
         return jax.lax.scan(step, vector, jax.random.split(rest, iterations))[1]
 
     return jax.lax.map(at, positions)
-
-
-def first_step_size(key: PRNGKey, potential: Potential, position: Position) -> float:
-    """η = 0.1 over the largest curvature at a position, an untuned first guess.
-
-    >>> import jax, jax.numpy as jnp, tacthmc
-    >>> target = tacthmc.potential(lambda x: 50.0 * jnp.sum(x**2))
-    >>> round(first_step_size(jax.random.key(0), target, jnp.zeros(2)), 6)
-    0.001
-    """
-    curvature = largest_curvature(key, potential, position)
-    if not np.isfinite(curvature) or curvature <= 0:
-        raise ValueError(
-            "no step size can be guessed: the curvature of the energy at the starting point is"
-            f" {curvature}. Give step_size"
-        )
-    return ETA_CURVATURE / curvature
 
 
 DIFFERENCE_STEP = 1e-3

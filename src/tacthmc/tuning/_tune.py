@@ -10,7 +10,8 @@ from jaxtyping import Array
 from tacthmc import _checks as checks
 from tacthmc._positions import checked, dimension, scalar_dtype
 from tacthmc._typing import Position, PRNGKey
-from tacthmc.dynamics import DiagonalThermostat, Langevin, LinearMap, Modes, TensorThermostat
+from tacthmc.dynamics import Langevin, LinearMap, Modes
+from tacthmc.dynamics._thermostat import LeafThermostat
 from tacthmc.potentials import Potential
 from tacthmc.run._plan import check_progress
 from tacthmc.run._start import trace_once
@@ -166,7 +167,7 @@ def tune_tact(
         known = linear if isinstance(linear, LinearMap) else None
         plateau = Plateau(potential, starts, num_steps, known)
         if (given := notes.fixed.get("thermostat")) is not None:
-            plateau.per_tensor = isinstance(given, TensorThermostat | DiagonalThermostat)
+            plateau.per_tensor = isinstance(given, LeafThermostat)
         search = _searched(first, sampler, potential, starts, budget)
         notes.say(reasons(search))
         way = _way_or_reason(second, plateau, notes, sampler, search)

@@ -7,7 +7,8 @@ import pytest
 
 import tacthmc
 from tacthmc.dynamics import DiagonalThermostat, ScalarThermostat, StepRates, TensorThermostat
-from tacthmc.dynamics._thermostat import KineticExcess, StepMomenta
+from tacthmc.dynamics._step_rates import StepMomenta
+from tacthmc.dynamics._thermostat import KineticExcess
 
 
 def rates():

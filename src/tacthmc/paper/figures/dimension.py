@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tacthmc
-from tacthmc.dynamics import ContinuousTempering
+from tacthmc.dynamics import ContinuousTempering, ScalarThermostat
 from tacthmc.paper.figures import measures
 from tacthmc.paper.figures.study import Numbers, Say, Study, new_figure
 from tacthmc.report import Table
@@ -54,6 +54,7 @@ def measure(config: Config, say: Say) -> Numbers:
         sampler = tacthmc.tact(
             config.step_size,
             noise=config.noise,
+            thermostat=ScalarThermostat(),
             tempering=ContinuousTempering(step_size=xi_step_size),
         )
         run = tacthmc.sample(

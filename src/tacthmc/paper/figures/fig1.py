@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 import tacthmc
 from tacthmc.diagnostics import autocorrelation, mean_ess, thermostat_laws
-from tacthmc.dynamics import Langevin
+from tacthmc.dynamics import Langevin, ScalarThermostat
 from tacthmc.paper.figures import measures
 from tacthmc.paper.figures.study import Numbers, Say, Study, new_figure
 from tacthmc.report import Table
@@ -52,9 +52,9 @@ def samplers(config: Config) -> dict[str, Langevin]:
     """The four samplers at the same settings."""
     eta, c = config.step_size, config.noise
     return {
-        TACT: tacthmc.tact(eta, noise=c),
+        TACT: tacthmc.tact(eta, noise=c, thermostat=ScalarThermostat()),
         NO_THERMOSTAT: without_thermostat(eta, noise=c),
-        SGNHT: without_tempering(eta, noise=c),
+        SGNHT: without_tempering(eta, noise=c, thermostat=ScalarThermostat()),
         SGHMC: tacthmc.sghmc(eta, friction=c),
     }
 

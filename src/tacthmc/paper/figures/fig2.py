@@ -11,7 +11,13 @@ import jax
 import numpy as np
 
 import tacthmc
-from tacthmc.dynamics import ContinuousTempering, Langevin, NoThermostat, PowerCoupling
+from tacthmc.dynamics import (
+    ContinuousTempering,
+    Langevin,
+    NoThermostat,
+    PowerCoupling,
+    ScalarThermostat,
+)
 from tacthmc.paper.figures import measures
 from tacthmc.paper.figures.study import Numbers, Say, Study, new_figure
 from tacthmc.report import Table
@@ -50,9 +56,9 @@ def samplers(config: Config, scale: float) -> dict[str, Langevin]:
     xi = ContinuousTempering(coupling, step_size=xi_eta)
     bare = ContinuousTempering(coupling, step_size=xi_eta, thermostat=NoThermostat())
     return {
-        TACT: tacthmc.tact(eta, noise=c, tempering=xi),
+        TACT: tacthmc.tact(eta, noise=c, tempering=xi, thermostat=ScalarThermostat()),
         NO_THERMOSTAT: without_thermostat(eta, noise=c, tempering=bare),
-        NO_TEMPERING: without_tempering(eta, noise=c),
+        NO_TEMPERING: without_tempering(eta, noise=c, thermostat=ScalarThermostat()),
     }
 
 

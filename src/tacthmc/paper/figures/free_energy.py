@@ -23,6 +23,7 @@ from tacthmc.dynamics import (
     Metadynamics,
     NoBias,
     Refresh,
+    ScalarThermostat,
     well_tempered,
 )
 from tacthmc.paper.figures.study import Numbers, Say, Study, new_figure
@@ -73,6 +74,7 @@ def samplers(config: Config) -> dict[str, Langevin]:
         name: tacthmc.tact(
             config.step_size,
             noise=config.noise,
+            thermostat=ScalarThermostat(),
             tempering=ContinuousTempering(
                 bias=bias, refresh=again if name in (META, TEMPERED) else None
             ),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from tacthmc.dynamics import Sampler
+from tacthmc.dynamics import Sampler, ScalarThermostat
 from tacthmc.paper import checks
 from tacthmc.paper.data.image_set import ImageSet
 from tacthmc.paper.data.shape import shaped
@@ -55,7 +55,7 @@ def _sghmc(task: Task, num_data: int, variant: Variant, settings: Mapping[str, A
 
 def _sgnht(task: Task, num_data: int, variant: Variant, settings: Mapping[str, Any]) -> Sampler:
     eta, _, noise, *_ = task.hyperparameters
-    given = {"noise": noise, **settings}
+    given = {"noise": noise, "thermostat": ScalarThermostat(), **settings}
     return sgnht(given.pop("step_size", eta / num_data), **given)
 
 
