@@ -387,8 +387,8 @@ class AutomaticThermostat(LeafThermostat):
     and memory, so the leaf has one friction, and the noise within it is assumed to be even.
     ``DiagonalThermostat()`` assumes nothing, and ``ScalarThermostat()`` is the paper's.
 
-    Γ is 400 steps, so that the friction of one coordinate, whose variance is 1/Γ, fluctuates by
-    half of c = 0.1. It takes zΓ steps to settle.
+    Γ is 400 steps, so that a friction, of variance 1/Γ, fluctuates by half of c = 0.1. It takes zΓ
+    steps to settle. The shape is "mass", so that masses change neither c nor that time.
 
     >>> import jax.numpy as jnp
     >>> network = {"weight": jnp.zeros((784, 100)), "bias": jnp.zeros(100)}
@@ -403,7 +403,7 @@ class AutomaticThermostat(LeafThermostat):
         self,
         gamma: Rate | None = None,
         steps: Rate | None = None,
-        shape: Shape = "isotropic",
+        shape: Shape = "mass",
         largest: int = MAX_OWN_SIZE,
     ):
         """Use the inertia γ (``gamma``), or the relative one Γ (``steps``, 400 by default)."""
@@ -423,6 +423,8 @@ class AutomaticThermostat(LeafThermostat):
 
     def per_leaf(self, z: Gathered, like: Position) -> Position:
         """The frictions of each leaf, or its one friction."""
+        if isinstance(like, Gathered):
+            return z
         leaves, treedef = jax.tree.flatten(like)
         found, shared, begin = [], iter(z.shared), 0
         for leaf in leaves:

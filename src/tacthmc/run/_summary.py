@@ -12,6 +12,7 @@ from tacthmc.dynamics import Langevin
 from tacthmc.run._agreement_notes import agreement_notes, looked_at
 from tacthmc.run._found_modes import FoundModes, found_modes
 from tacthmc.run._mode_notes import mode_notes
+from tacthmc.run._noise_notes import noise_notes
 from tacthmc.run._parameters import (
     MAX_SHOWN_PARAMETERS,
     Judged,
@@ -112,7 +113,7 @@ def summarize(run: "Run") -> Summary:
     thermostats = run.thermostats
     tuning = _tuning_notes(run, scalars.disagree)
     warnings = tuning + modes.notes + replicas.notes + step_notes(run)
-    warnings += repair_notes(run.config)
+    warnings += noise_notes(run) + repair_notes(run.config)
     notes = _notes(run, xi.hottest) + scalars.notes + warnings + _unmeasured_notes(run)
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
     weighted = " of all temperatures, weighted" if run.keep.all_temperatures else ""
