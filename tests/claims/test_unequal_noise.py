@@ -117,7 +117,7 @@ def test_masses_of_coordinates_and_of_leaves():
     one = jnp.asarray(2.0)
     each = {name: jnp.asarray(2.0) for name in r}
     for mass in (
-        {name: one for name in r},
+        dict.fromkeys(r, one),
         each,
         jax.tree.map(lambda x: jnp.full(x.shape, 2.0), r),
     ):

@@ -1,7 +1,5 @@
 """Thermostats with one friction for each leaf of the position, or for each coordinate."""
 
-from jaxtyping import Array
-
 from tacthmc.dynamics._thermostat import AdaptiveThermostat, LeafThermostat
 
 
@@ -17,7 +15,7 @@ class TensorThermostat(LeafThermostat):
 
     __init__ = AdaptiveThermostat.__init__
 
-    def is_shared(self, leaf: Array) -> bool:
+    def is_shared(self, size: int) -> bool:
         return True
 
 
@@ -31,5 +29,5 @@ class DiagonalThermostat(LeafThermostat):
 
     __init__ = AdaptiveThermostat.__init__
 
-    def is_shared(self, leaf: Array) -> bool:
+    def is_shared(self, size: int) -> bool:
         return False

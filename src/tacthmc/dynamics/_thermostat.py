@@ -309,15 +309,17 @@ class ScalarThermostat(AdaptiveThermostat):
 class LeafThermostat(AdaptiveThermostat):
     """Frictions leaf by leaf: one for each coordinate of a leaf, or one that they all share."""
 
+    __init__ = AdaptiveThermostat.__init__
+
     @abstractmethod
-    def is_shared(self, leaf: Array) -> bool:
-        """Whether all coordinates of a leaf share one friction."""
+    def is_shared(self, size: int) -> bool:
+        """Whether all coordinates of a leaf of this size share one friction."""
 
     def init(self, position: Position, friction: Scalar) -> Position:
         """z = c/T for each friction."""
 
         def first(leaf: Array) -> Array:
-            shape = () if self.is_shared(leaf) else leaf.shape
+            shape = () if self.is_shared(leaf.size) else leaf.shape
             return jnp.broadcast_to(friction.astype(leaf.dtype), shape)
 
         return jax.tree.map(first, position)
@@ -325,7 +327,6 @@ class LeafThermostat(AdaptiveThermostat):
     def respond(self, z: Position, excess: KineticExcess, weight: Scalar) -> Position:
         """z += weight·⟨excess⟩/γ, for each friction."""
         rate = weight / self.inertia.at(excess.rates.step, excess.rates.eta, excess.rates.bath)
-        # The compiler drops the one that a leaf does not take.
         each, sums = excess.per_coordinate(), excess.leaf_sums()
 
         def moved(z: Array, r: Array, each: Array, summed: Array) -> Array:
@@ -352,7 +353,7 @@ class LeafThermostat(AdaptiveThermostat):
         counts, levels, variance = [], [], 0.0
         leaves = jax.tree.leaves(position)
         for leaf, values in zip(leaves, jax.tree.leaves(noise.force_variance), strict=True):
-            shared = self.is_shared(leaf)
+            shared = self.is_shared(leaf.size)
             counts.append(1 if shared else leaf.size)
             levels.append(noise.friction(rates, np.asarray(values)))
             size = leaf.size if shared else 1
@@ -383,11 +384,9 @@ class AutomaticThermostat(LeafThermostat):
     .. math:: \frac{c + \eta v_i/2}{c + \eta\bar v/2}
 
     instead of 1. A friction of its own settles at (c + ηv_i/2)/T, and the temperature is right.
-    In a leaf of more than ``largest`` numbers, such as the weights of a network, that costs time
-    and memory, so the leaf has one friction, and the noise within it is assumed to be even.
-    ``DiagonalThermostat()`` assumes nothing, and ``ScalarThermostat()`` is the paper's.
-
-    Γ is 400 steps, so that a friction, of variance 1/Γ, fluctuates by half of c = 0.1. It takes zΓ
+    In a leaf of more than ``largest`` numbers, such as weights of a network, that costs time and
+    memory, so the leaf has one friction, and the noise within it is assumed to be even.
+    ``DiagonalThermostat()`` assumes nothing, and ``ScalarThermostat()`` is the paper's. Γ is 400 steps, so that a friction, of variance 1/Γ, fluctuates by half of c = 0.1. It takes zΓ
     steps to settle. The shape is "mass", so that masses change neither c nor that time.
 
     >>> import jax.numpy as jnp
@@ -412,8 +411,8 @@ class AutomaticThermostat(LeafThermostat):
         super().__init__(gamma, slow, shape)
         self.largest = largest
 
-    def is_shared(self, leaf: Array) -> bool:
-        return leaf.size > self.largest
+    def is_shared(self, size: int) -> bool:
+        return size > self.largest
 
     def init(self, position: Position, friction: Scalar) -> Gathered:
         """z = c/T for each friction."""
@@ -428,7 +427,7 @@ class AutomaticThermostat(LeafThermostat):
         leaves, treedef = jax.tree.flatten(like)
         found, shared, begin = [], iter(z.shared), 0
         for leaf in leaves:
-            if self.is_shared(leaf):
+            if self.is_shared(leaf.size):
                 found.append(next(shared))
                 continue
             assert z.own is not None
@@ -472,7 +471,7 @@ class AutomaticThermostat(LeafThermostat):
         """A pytree of numbers and arrays, with small leaves of the position in one vector."""
         own, shared, dtype = [], [], scalar_dtype(like)
         for value, leaf in zip(jax.tree.leaves(tree), jax.tree.leaves(like), strict=True):
-            if self.is_shared(leaf):
+            if self.is_shared(leaf.size):
                 shared.append(value)
             else:
                 own.append(jnp.broadcast_to(value, leaf.shape).ravel().astype(dtype))
@@ -481,7 +480,7 @@ class AutomaticThermostat(LeafThermostat):
     def _masses(self, m: Position, like: Position) -> Gathered:
         """The masses, with a number in place of the vector where one number is the mass of all."""
         pairs = zip(jax.tree.leaves(m), jax.tree.leaves(like), strict=True)
-        own = [value for value, leaf in pairs if not self.is_shared(leaf)]
+        own = [value for value, leaf in pairs if not self.is_shared(leaf.size)]
         gathered = self._gathered(m, like)
         if not own or own[0].ndim or any(value is not own[0] for value in own):
             return gathered

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacthmc._positions import spread
-from tacthmc.dynamics import Langevin, NoThermostat, ScalarThermostat
+from tacthmc.dynamics import Coordinates, Langevin, NoThermostat, ScalarThermostat
 from tacthmc.dynamics._thermostat import LeafThermostat
 from tacthmc.potentials import StreamedPosterior, measure_noise
 from tacthmc.potentials._base import innermost
@@ -92,28 +92,11 @@ def _advice(thermostat: Any) -> str:
 
 def _measured(run: "Run") -> Heat | None:
     """The heat of the noise at a few draws, or None where there is none or it is not known."""
-    if not run.program_is_known or not isinstance(run.sampler, Langevin) or not run.num_draws:
-        return None
-    sampler, alone = run.sampler, all(s is run.sampler for s in run.samplers)
-    if not alone or isinstance(innermost(run.potential), StreamedPosterior):
+    sampler = run.sampler if run.program_is_known else None
+    if not isinstance(sampler, Langevin) or not _is_measurable(run):
         return None
     with jax.enable_x64(run.x64):
-        inner = sampler.coordinates
-        draws = [
-            inner.from_theta(run.cold_draw(i % run.num_chains, (i + 1) / (PLACES + 1)))
-            for i in range(PLACES)
-        ]
-        # A key of its own: chains fold their numbers into the same key.
-        key = jax.random.fold_in(run.key, 2**31 + 2)
-        levels = [
-            measure_noise(
-                jax.random.fold_in(key, i),
-                inner.potential(run.potential.for_chain(i % run.num_chains)),
-                draw,
-                BATCHES,
-            )
-            for i, draw in enumerate(draws)
-        ]
+        draws, force = _force_noise(run, sampler.coordinates)
         now = sampler.rates(jnp.zeros((), int), draws[0])
         g, estimate = sampler.thermostat.weights(now.mass), sampler.noise_estimate
         known = spread(0.0 if estimate is None else estimate, draws[0], "noise_estimate")
@@ -122,15 +105,44 @@ def _measured(run: "Run") -> Heat | None:
     def friction_of(variance: Any, m: Any, g: Any) -> np.ndarray:
         return np.asarray(0.5 * eta * np.asarray(variance, float) / np.asarray(m * g, float))
 
-    force = jax.tree.map(lambda *v: np.mean(v, axis=0), *(level.force for level in levels))
     noise = jax.tree.map(friction_of, force, now.mass, g)
-    given = jax.tree.map(friction_of, known, now.mass, g)
-    injected = jax.tree.map(lambda h, n: np.asarray(c - np.minimum(h, c) + 0 * n), given, noise)
-    if not any(np.any(leaf > 0) for leaf in jax.tree.leaves(noise)):
+    # An estimate of the noise takes the place of injected noise, as far as there is any.
+    replaced = jax.tree.map(
+        lambda v, n, m, g: np.minimum(friction_of(v, m, g), c) + 0 * n, known, noise, now.mass, g
+    )
+    if not np.any(_vector(noise)):
         return None
     balanced = _balanced(sampler.thermostat, noise)
     friction = None if balanced is None else c + _vector(balanced)
-    return Heat(_vector(injected), _vector(noise), friction, _advice(sampler.thermostat))
+    return Heat(c - _vector(replaced), _vector(noise), friction, _advice(sampler.thermostat))
+
+
+def _is_measurable(run: "Run") -> bool:
+    """Whether noise can be measured, and all chains have the same numbers."""
+    alone = all(s is run.sampler for s in run.samplers)
+    streams = isinstance(innermost(run.potential), StreamedPosterior)
+    return alone and not streams and run.num_draws > 0
+
+
+def _force_noise(run: "Run", inner: Coordinates) -> tuple[list[Any], Any]:
+    """Draws in the sampler's coordinates, and the mean variance of the force over them."""
+    chains = [i % run.num_chains for i in range(PLACES)]
+    draws = [
+        inner.from_theta(run.cold_draw(chain, (i + 1) / (PLACES + 1)))
+        for i, chain in enumerate(chains)
+    ]
+    # A key of its own: chains fold their numbers into the same key.
+    key = jax.random.fold_in(run.key, 2**31 + 2)
+    levels = [
+        measure_noise(
+            jax.random.fold_in(key, i),
+            inner.potential(run.potential.for_chain(chain)),
+            draw,
+            BATCHES,
+        ).force
+        for i, (chain, draw) in enumerate(zip(chains, draws, strict=True))
+    ]
+    return draws, jax.tree.map(lambda *v: np.asarray(np.mean(v, axis=0)), *levels)
 
 
 def _balanced(thermostat: Any, noise: Any) -> Any:
@@ -142,7 +154,9 @@ def _balanced(thermostat: Any, noise: Any) -> Any:
         return jax.tree.map(lambda leaf: np.full_like(leaf, mean), noise)
     if isinstance(thermostat, LeafThermostat):
         return jax.tree.map(
-            lambda leaf: np.full_like(leaf, leaf.mean()) if thermostat.is_shared(leaf) else leaf,
+            lambda leaf: (
+                np.full_like(leaf, leaf.mean()) if thermostat.is_shared(leaf.size) else leaf
+            ),
             noise,
         )
     return None

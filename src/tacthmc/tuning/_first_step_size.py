@@ -132,7 +132,7 @@ def _friction_variances(
     default, parts, begin = AutomaticThermostat(), [], 0
     for leaf in jax.tree.leaves(position):
         part = variances[begin : begin + leaf.size]
-        parts.append(np.full(leaf.size, part.mean()) if default.is_shared(leaf) else part)
+        parts.append(np.full(leaf.size, part.mean()) if default.is_shared(leaf.size) else part)
         begin += leaf.size
     return np.concatenate(parts)
 
