@@ -386,8 +386,9 @@ class AutomaticThermostat(LeafThermostat):
     instead of 1. A friction of its own settles at (c + ηv_i/2)/T, and the temperature is right.
     In a leaf of more than ``largest`` numbers, such as weights of a network, that costs time and
     memory, so the leaf has one friction, and the noise within it is assumed to be even.
-    ``DiagonalThermostat()`` assumes nothing, and ``ScalarThermostat()`` is the paper's. Γ is 400 steps, so that a friction, of variance 1/Γ, fluctuates by half of c = 0.1. It takes zΓ
-    steps to settle. The shape is "mass", so that masses change neither c nor that time.
+    ``DiagonalThermostat()`` assumes nothing, and ``ScalarThermostat()`` is the paper's. Γ is 400
+    steps: a friction, of variance 1/Γ, fluctuates by half of c = 0.1, and takes zΓ steps to settle.
+    The shape is "mass", so that masses change neither c nor that time.
 
     >>> import jax.numpy as jnp
     >>> network = {"weight": jnp.zeros((784, 100)), "bias": jnp.zeros(100)}
