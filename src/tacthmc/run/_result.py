@@ -32,6 +32,7 @@ from tacthmc.run._record import Record
 from tacthmc.run._summary import Summary, summarize
 from tacthmc.run._thermostat_laws import measured_laws
 from tacthmc.run._trimmed import Trimmed
+from tacthmc.run._width import Widths, measured_widths
 from tacthmc.store._errors import StoreError
 from tacthmc.store._folder import Folder
 from tacthmc.store._pickles import observed
@@ -342,6 +343,11 @@ class Run:
     def summary(self) -> Summary:
         """R-hat, ESS, plateau share, round trips of ξ, and thermostats against theory."""
         return summarize(self)
+
+    @cached_property
+    def width(self) -> Widths:
+        """The configurational temperature of leaves, coordinates and modes: 1 in a right run."""
+        return measured_widths(self)
 
     def by_mode(self, fold: Callable[[Any], Any] | None = None, *, evidence: bool = True) -> ByMode:
         """The draws mode by mode: share ± error, mean, sd and log evidence, the heaviest first.

@@ -13,6 +13,7 @@ from tacthmc.dynamics import Langevin
 from tacthmc.run._mode_notes import mode_notes
 from tacthmc.run._replica_notes import replica_notes
 from tacthmc.run._step_notes import step_notes
+from tacthmc.run._width_notes import width_notes
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
@@ -55,12 +56,15 @@ class Summary:
     """The shares of known modes, and how chains moved between them."""
     replica_lines: tuple[str, ...] = ()
     """The barrier, swaps and log Z of replicas on a path."""
+    width_lines: tuple[str, ...] = ()
+    """The configurational temperatures, or why they are not known."""
     warnings: tuple[str, ...] = ()
     """The warnings about modes, swaps, steps and tuning, which are among the notes too."""
 
     def __str__(self) -> str:
         """The tables as plain text."""
         parts = [[self.title], self._parameter_lines(), list(self.mode_lines)]
+        parts += [list(self.width_lines)]
         parts += [list(self.replica_lines), self._xi_lines(), self._law_lines(), self.notes]
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
@@ -105,9 +109,9 @@ def summarize(run: "Run") -> Summary:
     """Compute the summary of a run."""
     rows, total = _parameters(run)
     xi = _xi_theory(run)
-    modes, replicas = mode_notes(run), replica_notes(run)
+    modes, replicas, widths = mode_notes(run), replica_notes(run), width_notes(run)
     tuning = _tuning_notes(run, _worst_rhat(rows) > MAX_RHAT)
-    warnings = tuning + modes.notes + replicas.notes + step_notes(run)
+    warnings = tuning + modes.notes + replicas.notes + step_notes(run) + widths.notes
     notes = _notes(run, rows, xi.hottest) + warnings
     if not has_arviz():
         notes.append("! ESS and R-hat need ArviZ: pip install 'tacthmc[report]'")
@@ -131,6 +135,7 @@ def summarize(run: "Run") -> Summary:
         hottest=xi.hottest,
         mode_lines=tuple(modes.lines),
         replica_lines=tuple(replicas.lines),
+        width_lines=tuple(widths.lines),
         warnings=tuple(note.removeprefix("! ") for note in warnings if note.startswith("!")),
     )
 
