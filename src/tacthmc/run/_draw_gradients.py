@@ -55,6 +55,8 @@ class DrawGradients(NamedTuple):
 
     draws: Float[np.ndarray, "chains draws d"]
     gradients: Float[np.ndarray, "chains draws d"]
+    energies: Float[np.ndarray, "chains draws"] | None
+    """U of all data, if the gradients are of all data."""
     sizes: list[int]
     """How many of these coordinates each leaf has, evenly spread; all of them in few dimensions."""
     places: Int[np.ndarray, "chains draws"]
@@ -98,13 +100,16 @@ def draw_gradients(run: "Run") -> DrawGradients:
         if plan.batches:
             key = jax.random.fold_in(run.key, GRADIENT_KEY)
             found = _of_batches(potential, flat, like, where, key, plan.batches)
+            energies = None
         else:
             size = _together(potential, like)
-            found = _of_all_data(potential, flat, like, where, size)
+            energies, found = _of_all_data(potential, flat, like, where, size)
+            energies = np.asarray(energies, float).reshape(places.shape)
     shape = (*places.shape, len(coordinates))
     return DrawGradients(
         draws=vectors[:, :, coordinates].astype(float),
         gradients=np.asarray(found, float).reshape(shape),
+        energies=energies,
         sizes=[len(leaf) for leaf in chosen],
         places=places,
         of_all_data=not plan.batches,
@@ -163,7 +168,7 @@ def _plan(run: "Run", potential: Potential, like: Any) -> _Plan:
     return _Plan(_each(count, run.num_chains), batches, batches)
 
 
-def _budget(whole: int, numbers: float) -> float:
+def _budget(whole: int, numbers: int | float) -> float:
     """The number of gradients of a step that may be spent, each reading so many numbers."""
     return max(MAX_COST * whole, min(MAX_CHEAP_COST * whole, CHEAP_NUMBERS / numbers))
 
@@ -215,11 +220,15 @@ def _together(potential: Potential, like: Any) -> int:
 @eqx.filter_jit
 def _of_all_data(
     potential: Potential, vectors: Array, like: Any, chosen: Array, together: int
-) -> Array:
+) -> tuple[Array, Array]:
     def energy(vector: Array) -> Array:
         return potential.energy(unflatten(vector, like)).astype(vector.dtype)
 
-    return jax.lax.map(lambda x: jax.grad(energy)(x)[chosen], vectors, batch_size=together)
+    def one(vector: Array) -> tuple[Array, Array]:
+        value, gradient = jax.value_and_grad(energy)(vector)
+        return value, gradient[chosen]
+
+    return jax.lax.map(one, vectors, batch_size=together)
 
 
 @eqx.filter_jit
