@@ -10,10 +10,10 @@ from tacthmc.diagnostics._arviz import ess, has_arviz, mean_ess, rhat
 from tacthmc.diagnostics._laws import Law
 from tacthmc.diagnostics._weights import influence, weighted_mean, weighted_rhat, weighted_sd
 from tacthmc.dynamics import Langevin
+from tacthmc.run._law_notes import law_notes
 from tacthmc.run._mode_notes import mode_notes
 from tacthmc.run._replica_notes import replica_notes
 from tacthmc.run._step_notes import step_notes
-from tacthmc.run._width_notes import width_notes
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
@@ -109,7 +109,7 @@ def summarize(run: "Run") -> Summary:
     """Compute the summary of a run."""
     rows, total = _parameters(run)
     xi = _xi_theory(run)
-    modes, replicas, widths = mode_notes(run), replica_notes(run), width_notes(run)
+    modes, replicas, widths = mode_notes(run), replica_notes(run), law_notes(run)
     tuning = _tuning_notes(run, _worst_rhat(rows) > MAX_RHAT)
     warnings = tuning + modes.notes + replicas.notes + step_notes(run) + widths.notes
     notes = _notes(run, rows, xi.hottest) + warnings

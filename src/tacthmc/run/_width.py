@@ -29,6 +29,9 @@ few."""
 MAX_DIRECTIONS, DRAWS_PER_DIRECTION = 128, 8
 """The largest dimension in which principal directions are looked at, and the effective draws for
 each."""
+MAX_EXCESS, MAX_EXCESS_SDS = 100.0, 10.0
+"""The energy of a draw above the median, in kT, beyond which it is no draw from exp(−U): so much,
+and so many standard deviations of the energy of a Gaussian."""
 MAX_SHOWN = 8
 """The largest number of rows of the table."""
 MIN_MODE_SHARE = 0.02
@@ -62,6 +65,10 @@ class Widths:
     about how many standard deviations the draws are away from their place."""
     forced: str = ""
     """The name of that coordinate."""
+    flat: list[str] = field(default_factory=list)
+    """The leaves on which the energy does not depend: the gradient is zero at every draw."""
+    impossible: int = 0
+    """The number of draws whose energy no draw from exp(−U) has."""
     not_finite: int = 0
     """The number of draws at which the gradient is not finite."""
     num_draws: int = 0
@@ -148,6 +155,8 @@ class _Measured:
             ],
             force=force,
             forced=forced,
+            flat=self._flat(),
+            impossible=_impossible(self.found.energies, dimension(self.shapes)),
             num_draws=self.found.places.size,
             gradients=self.found.spent,
         )
@@ -181,6 +190,11 @@ class _Measured:
 
     def _names(self, size: int) -> list[str]:
         return [name for _, _, name in scalar_names(self.shapes, size)]
+
+    def _flat(self) -> list[str]:
+        bounds = np.cumsum([0, *self.found.sizes]).tolist()
+        parts = zip(leaf_names(self.shapes), pairwise(bounds), strict=True)
+        return [name for name, (a, b) in parts if not self.found.gradients[:, :, a:b].any()]
 
     def _modes(self) -> _Group:
         """The temperature of each mode: a ratio of means, whose error is that of its influence."""
@@ -216,6 +230,18 @@ def _labels(run: "Run", found: DrawGradients) -> np.ndarray:
     if divided is None:
         return np.zeros(found.places.shape, int)
     return divided.labels.reshape(found.places.shape)
+
+
+def _impossible(energies: np.ndarray | None, size: int) -> int:
+    """How many energies are beyond what exp(−U) allows.
+
+    The energy of a draw is above its median by t with a probability of about exp(−t) at most, and
+    by exp(−t/3) where tails are as heavy as in Cauchy's law.
+    """
+    if energies is None:
+        return 0
+    most = MAX_EXCESS + MAX_EXCESS_SDS * np.sqrt(size / 2)
+    return int(np.sum(~(energies - np.median(energies) <= most)))
 
 
 def _rows(found: MeanErrors, names: list[str], sizes: list[int] | None = None) -> list[Width]:
