@@ -44,6 +44,10 @@ MAX_BYTES = 1 << 28
 """The largest memory of gradients that are computed together."""
 BATCHES_TOGETHER = 16
 """The number of gradients of batches that are computed together."""
+TRIED_MOVES, MOVE = 64, 0.1
+"""The number of short moves, and their length in standard deviations of the draws."""
+COARSE_DIGITS = 100
+"""The number of rounding errors of an energy that its changes have to exceed."""
 READ_DRAWS = 256
 """The number of draws that are read at a time."""
 GRADIENT_KEY = 2**31 + 5
@@ -57,6 +61,9 @@ class DrawGradients(NamedTuple):
     gradients: Float[np.ndarray, "chains draws d"]
     energies: Float[np.ndarray, "chains draws"] | None
     """U of all data, if the gradients are of all data."""
+    slope: float
+    """How much energies change with θ, over how much they should by their gradients; NaN if that is
+    not known."""
     sizes: list[int]
     """How many of these coordinates each leaf has, evenly spread; all of them in few dimensions."""
     places: Int[np.ndarray, "chains draws"]
@@ -100,21 +107,68 @@ def draw_gradients(run: "Run") -> DrawGradients:
         if plan.batches:
             key = jax.random.fold_in(run.key, GRADIENT_KEY)
             found = _of_batches(potential, flat, like, where, key, plan.batches)
-            energies = None
+            energies, slope = None, float("nan")
         else:
             size = _together(potential, like)
-            energies, found = _of_all_data(potential, flat, like, where, size)
-            energies = np.asarray(energies, float).reshape(places.shape)
+            moves = _moves(vectors, coordinates)
+            moved = jnp.concatenate([flat, jnp.asarray(moves.ends, flat.dtype)])
+            energies, found = _of_all_data(potential, moved, like, where, size)
+            energies, found = np.asarray(energies, float), np.asarray(found, float)
+            slope = moves.slope(energies, found)
+            energies, found = energies[: len(flat)].reshape(places.shape), found[: len(flat)]
     shape = (*places.shape, len(coordinates))
     return DrawGradients(
         draws=vectors[:, :, coordinates].astype(float),
         gradients=np.asarray(found, float).reshape(shape),
         energies=energies,
+        slope=slope,
         sizes=[len(leaf) for leaf in chosen],
         places=places,
         of_all_data=not plan.batches,
         spent=plan.cost * places.size,
     )
+
+
+class _Moves(NamedTuple):
+    """Short moves from a few draws, forward and back."""
+
+    draws: Int[np.ndarray, " n"]
+    ends: np.ndarray
+    steps: Float[np.ndarray, "n k"]
+    """The moves in the coordinates that are looked at."""
+
+    def slope(
+        self, energies: Float[np.ndarray, " m"], gradients: Float[np.ndarray, "m k"]
+    ) -> float:
+        """Σ ΔU·(g·Δθ) / Σ (g·Δθ)² over the moves, which is about 1.
+
+        NaN if energies are too coarse: in single precision they have seven digits.
+        """
+        count = len(self.draws)
+        there = energies[-2 * count :]
+        changes = there[:count] - there[count:]
+        expected = 2 * np.sum(gradients[self.draws] * self.steps, axis=1)
+        scale = np.sqrt(np.mean(np.maximum(changes**2, expected**2)))
+        coarse = COARSE_DIGITS * np.finfo(np.float32).eps * np.max(np.abs(there))
+        if not np.isfinite(scale) or scale <= coarse:
+            return float("nan")
+        if not expected.any():
+            return float("inf")
+        return float(np.sum(changes * expected) / np.sum(expected**2))
+
+
+def _moves(vectors: np.ndarray, coordinates: np.ndarray) -> _Moves:
+    """Moves by a small part of the standard deviation of each coordinate, in random directions."""
+    flat = vectors.reshape(-1, vectors.shape[-1])
+    draws = np.linspace(0, len(flat) - 1, min(TRIED_MOVES, len(flat))).astype(int)
+    sd = flat[:, coordinates].std(axis=0, dtype=float)
+    # Not along the gradient alone: a direction in which it is zero by mistake has to be tried.
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(draws), len(sd)))
+    steps = MOVE * signs * sd / np.sqrt(len(sd))
+    ends = np.repeat(flat[draws][None], 2, axis=0).astype(float)
+    ends[0][:, coordinates] += steps
+    ends[1][:, coordinates] -= steps
+    return _Moves(draws, ends.reshape(-1, flat.shape[1]), steps)
 
 
 def _coordinates(like: Any) -> list[np.ndarray]:

@@ -13,6 +13,8 @@ from tacthmc.potentials._streamed import HostBatches, StreamedPosterior
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
 
+MAX_SLOPE_ERROR = 0.3
+"""The relative error of changes of the energy by its gradients that short moves may have."""
 TRIED_EXAMPLES = 64
 """The number of examples whose likelihoods are compared."""
 
@@ -28,6 +30,12 @@ def model_notes(run: "Run") -> list[str]:
             f"! the energy does not depend on {' and '.join(found.flat)}: its draws follow no law."
             " Give it a prior, or leave it out"
         )
+    if not found.flat and not _is_slope(found.slope):
+        notes.append(
+            f"! energies change {found.slope:.2g} times as much as their gradients say: a part of"
+            " the energy has no gradient or a wrong one (stop_gradient, rounding, a derivative"
+            " written by hand), and chains do not feel it"
+        )
     if found.impossible:
         notes.append(
             f"! {found.impossible} of {found.num_draws} draws have an energy that no draw from"
@@ -36,6 +44,11 @@ def model_notes(run: "Run") -> list[str]:
             " ranges over all numbers"
         )
     return notes + _ignored_data(run) + _wrong_number(run)
+
+
+def _is_slope(slope: float) -> bool:
+    """Whether gradients are those of the energy, as far as it is known."""
+    return bool(np.isnan(slope) or abs(slope - 1) <= MAX_SLOPE_ERROR)
 
 
 def _ignored_data(run: "Run") -> list[str]:

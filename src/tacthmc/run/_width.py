@@ -67,6 +67,8 @@ class Widths:
     """The name of that coordinate."""
     flat: list[str] = field(default_factory=list)
     """The leaves on which the energy does not depend: the gradient is zero at every draw."""
+    slope: float = float("nan")
+    """How much energies change over how much they should by their gradients; NaN if unknown."""
     impossible: int = 0
     """The number of draws whose energy no draw from exp(−U) has."""
     not_finite: int = 0
@@ -156,6 +158,7 @@ class _Measured:
             force=force,
             forced=forced,
             flat=self._flat(),
+            slope=self.found.slope,
             impossible=_impossible(self.found.energies, dimension(self.shapes)),
             num_draws=self.found.places.size,
             gradients=self.found.spent,

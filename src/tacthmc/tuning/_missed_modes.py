@@ -66,7 +66,7 @@ def missed_modes(run: "Run", max_gradients: float | None = None) -> MissedModes:
             of those of the run, and at least 30,000.
 
     >>> import jax, jax.numpy as jnp, tacthmc
-    >>> wells = tacthmc.potential(lambda x: jnp.sum(8.0 * (x**2 - 1.0) ** 2))
+    >>> wells = tacthmc.potential(lambda x: jnp.sum(20.0 * (x**2 - 1.0) ** 2))
     >>> key, start = jax.random.key(0), jnp.ones(1)
     >>> run = tacthmc.sample(key, tacthmc.sgnht(0.01), wells, start, 5_000, 4)
     >>> found = missed_modes(run)
