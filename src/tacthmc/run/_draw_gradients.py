@@ -46,6 +46,8 @@ BATCHES_TOGETHER = 16
 """The number of gradients of batches that are computed together."""
 TRIED_MOVES, MOVE = 64, 0.1
 """The number of short moves, and their length in standard deviations of the draws."""
+MAX_BEND, MIN_KNOWN_MOVES = 0.1, 0.3
+"""How much half a move may differ from half of it, and the share of moves of which that holds."""
 COARSE_DIGITS = 100
 """The number of rounding errors of an energy that its changes have to exceed."""
 READ_DRAWS = 256
@@ -142,19 +144,24 @@ class _Moves(NamedTuple):
     ) -> float:
         """Σ ΔU·(g·Δθ) / Σ (g·Δθ)² over the moves, which is about 1.
 
-        NaN if energies are too coarse: in single precision they have seven digits.
+        Only moves that are short for the energy count: half of one changes it half as much. NaN if
+        there are few, or if energies are too coarse: in single precision they have seven digits.
         """
         count = len(self.draws)
-        there = energies[-2 * count :]
-        changes = there[:count] - there[count:]
+        there = energies[-4 * count :].reshape(4, count)
+        whole, half = there[0] - there[1], 2 * (there[2] - there[3])
         expected = 2 * np.sum(gradients[self.draws] * self.steps, axis=1)
-        scale = np.sqrt(np.mean(np.maximum(changes**2, expected**2)))
-        coarse = COARSE_DIGITS * np.finfo(np.float32).eps * np.max(np.abs(there))
-        if not np.isfinite(scale) or scale <= coarse:
+        with np.errstate(invalid="ignore"):
+            scale = np.maximum(np.abs(whole), np.abs(expected))
+            coarse = COARSE_DIGITS * np.finfo(np.float32).eps * np.max(np.abs(there), axis=0)
+            short = np.abs(half - whole) <= MAX_BEND * scale
+            known = np.isfinite(scale) & (scale > coarse) & short
+        if np.mean(known) < MIN_KNOWN_MOVES:
             return float("nan")
+        whole, expected = whole[known], expected[known]
         if not expected.any():
             return float("inf")
-        return float(np.sum(changes * expected) / np.sum(expected**2))
+        return float(np.sum(whole * expected) / np.sum(expected**2))
 
 
 def _moves(vectors: np.ndarray, coordinates: np.ndarray) -> _Moves:
@@ -165,9 +172,9 @@ def _moves(vectors: np.ndarray, coordinates: np.ndarray) -> _Moves:
     # Not along the gradient alone: a direction in which it is zero by mistake has to be tried.
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(draws), len(sd)))
     steps = MOVE * signs * sd / np.sqrt(len(sd))
-    ends = np.repeat(flat[draws][None], 2, axis=0).astype(float)
-    ends[0][:, coordinates] += steps
-    ends[1][:, coordinates] -= steps
+    ends = np.repeat(flat[draws][None], 4, axis=0).astype(float)
+    for end, factor in zip(ends, (1.0, -1.0, 0.5, -0.5), strict=True):
+        end[:, coordinates] += factor * steps
     return _Moves(draws, ends.reshape(-1, flat.shape[1]), steps)
 
 
