@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +17,7 @@ import tacthmc
 from tacthmc import samplers
 from tacthmc.dynamics import (
     ContinuousTempering,
+    DiagonalThermostat,
     Euler,
     PowerCoupling,
     ScalarThermostat,
@@ -98,6 +100,18 @@ def lopsided(apart=8.0, weight=0.3, sd=1.0):
         return -jnp.logaddexp(near, far)
 
     return tacthmc.potential(energy)
+
+
+def far_away(key):
+    """Starts of three times the width of the posterior."""
+    return 3.0 * jax.random.normal(key, (2,))
+
+
+class Shrinking(eqx.Module):
+    """Steps of a size that falls as 1/k, as for an optimizer."""
+
+    def __call__(self, step):
+        return 0.5 / (1.0 + step)
 
 
 class Doubled(Potential):
@@ -244,12 +258,16 @@ WRONG = [
         WIDTH,
     ),
     Wrong(
-        "steps too long for walls that are steep",
+        "steps too long for a sharp peak",
         "steps",
         lambda key: sampled(
-            key, tacthmc.sghmc(0.12), tacthmc.potential(lambda x: jnp.sum(x**4)), ZERO, 40_000
+            key,
+            tacthmc.sghmc(0.8),
+            tacthmc.potential(lambda x: jnp.sum(jnp.sqrt(x**2 + 1e-4))),
+            ZERO,
+            80_000,
         ),
-        lambda run: widths(run, 0.5813),
+        lambda run: widths(run, 2**0.5),
         0.1,
         WIDTH,
     ),
@@ -257,7 +275,7 @@ WRONG = [
         "Euler's steps",
         "steps",
         lambda key: sampled(
-            key, tacthmc.sghmc(0.02, friction=0.9, integrator=Euler()), stiff(), ZERO, 40_000
+            key, tacthmc.sghmc(0.03, friction=0.9, integrator=Euler()), stiff(), ZERO, 40_000
         ),
         lambda run: widths(run, np.array([0.25, 1.0])),
         0.1,
@@ -303,6 +321,121 @@ WRONG = [
         lambda key: sampled(key, tacthmc.sgnht(0.1), WrongSlope(), ZERO, 40_000),
         lambda run: widths(run, 1.0),
         0.3,
+        WIDTH,
+    ),
+    Wrong(
+        "noise that coordinates share",
+        "noise",
+        lambda key: sampled(
+            key,
+            tacthmc.sgnht(0.1, thermostat=DiagonalThermostat()),
+            tacthmc.noisy(GAUSSIAN, covariance=16.0 * (0.05 * jnp.eye(2) + 0.95)),
+            ZERO,
+            40_000,
+        ),
+        lambda run: float(abs(np.log(np.var(np.asarray(run.draws).sum(axis=-1)) / 2))),
+        0.2,
+        WIDTH,
+    ),
+    Wrong(
+        "a thermostat that hardly moves",
+        "noise",
+        lambda key: sampled(
+            key,
+            tacthmc.sgnht(0.05, thermostat=ScalarThermostat(gamma=1e7)),
+            tacthmc.noisy(GAUSSIAN, force=4.0),
+            ZERO,
+            40_000,
+        ),
+        lambda run: widths(run, 1.0),
+        0.2,
+        WIDTH,
+    ),
+    Wrong(
+        "a preconditioner that follows the force",
+        "steps",
+        lambda key: sampled(
+            key,
+            samplers.psgld(0.02, adapt_steps=None, decay=0.5),
+            tacthmc.potential(lambda x: jnp.sum(x**4)),
+            jnp.ones(2),
+            40_000,
+        ),
+        lambda run: widths(run, 0.5813),
+        0.1,
+        WIDTH,
+    ),
+    Wrong(
+        "cycles whose cold part is short",
+        "steps",
+        lambda key: sampled(
+            key, samplers.cyclical(0.1, cycle_steps=100, explore=0.8), GAUSSIAN, ZERO, 40_000, 5
+        ),
+        lambda run: widths(run, 1.0),
+        0.2,
+        WIDTH,
+    ),
+    Wrong(
+        "steps that shrink to nothing",
+        "length",
+        lambda key: sampled(key, tacthmc.sgld(Shrinking()), GAUSSIAN, ZERO, 10_000),
+        lambda run: widths(run, 1.0) + location(run, 0.0, 1.0),
+        0.2,
+        "R-hat",
+    ),
+    Wrong(
+        "a direction that nothing holds",
+        "model",
+        lambda key: sampled(
+            key, tacthmc.sgnht(0.1), tacthmc.potential(lambda x: 0.5 * (x[0] - x[1]) ** 2), ZERO
+        ),
+        lambda run: float(np.asarray(run.draws).std()) / 10,
+        1.0,
+        "R-hat|configurational",
+    ),
+    Wrong(
+        "numbers that single precision does not have",
+        "model",
+        lambda key: sampled(
+            key,
+            tacthmc.sgnht(1e-7),
+            tacthmc.potential(lambda x: 0.5 * jnp.sum(((x - 1e4) / 1e-3) ** 2)),
+            jnp.full(2, 1e4),
+            20_000,
+        ),
+        lambda run: widths(run, 1e-3),
+        0.2,
+        ".",
+    ),
+    Wrong(
+        "an energy that is clipped",
+        "model",
+        lambda key: sampled(
+            key,
+            tacthmc.sgnht(0.2),
+            tacthmc.potential(lambda x: jnp.minimum(0.5 * jnp.sum(x**2), 2.0)),
+            ZERO,
+        ),
+        lambda run: float(np.asarray(run.draws).std()) / 10,
+        1.0,
+        "R-hat|configurational",
+    ),
+    Wrong(
+        "one chain that has not arrived",
+        "length",
+        lambda key: sampled(key, tacthmc.sgnht(1e-4), GAUSSIAN, jnp.full(2, 20.0), 8_000, chains=1),
+        lambda run: widths(run, 1.0) + location(run, 0.0, 1.0),
+        0.5,
+        "R-hat|configurational|mean force|drift",
+    ),
+    Wrong(
+        "restarts that are too short",
+        "length",
+        lambda key: sampled(
+            key, samplers.restarted(tacthmc.sgnht(1e-3), 200, far_away), GAUSSIAN, ZERO
+        ),
+        lambda run: widths(run, 1.0),
+        0.2,
         WIDTH,
     ),
     Wrong(
