@@ -252,15 +252,15 @@ RIGHT = [
     Right(
         "logistic regression",
         lambda key: sampled(
-            key, tacthmc.sgnht(3e-4, thermostat=EACH), logistic(50), jnp.zeros(5), 200_000, 50
+            key, tacthmc.sgnht(2e-4, thermostat=EACH), logistic(200), jnp.zeros(5), 100_000, 50
         ),
     ),
     Right(
         "Poisson regression",
         lambda key: sampled(
             key,
-            tacthmc.sgnht(1e-4, thermostat=EACH),
-            poisson(50),
+            tacthmc.sgnht(3e-5, thermostat=EACH),
+            poisson(200),
             {"level": jnp.zeros(()), "slope": jnp.zeros(())},
             100_000,
             50,

@@ -55,7 +55,7 @@ class Widths:
     worst: list[Width] = field(default_factory=list)
     """The single coordinates that are farthest away, by their errors."""
     directions: list[Width] = field(default_factory=list)
-    """The principal directions that are farthest away."""
+    """The principal directions that are farthest away. The first one is the narrowest."""
     modes: list[Width] = field(default_factory=list)
     """The mean over all coordinates in each mode, if there are several."""
     wrong: list[Width] = field(default_factory=list)
@@ -174,7 +174,8 @@ class _Measured:
         least = float(self.ess.min())
         if 1 < size <= MAX_DIRECTIONS and least >= DRAWS_PER_DIRECTION * size:
             terms = principal_terms(self.found.draws, self.found.gradients, self.at)
-            found, names = mean_errors(terms), [f"direction {i}" for i in range(size)]
+            names = [f"principal direction {i + 1} of {size}" for i in range(size)]
+            found = mean_errors(terms)
             groups["directions"] = _Group(found, np.full(size, least), _rows(found, names))
         if self.terms.shares.shape[2] > 1:
             groups["modes"] = self._modes()
