@@ -242,10 +242,10 @@ def _impossible(energies: np.ndarray | None, size: int) -> int:
     The energy of a draw is above its median by t with a probability of about exp(−t) at most, and
     by exp(−t/3) where tails are as heavy as in Cauchy's law.
     """
-    if energies is None:
+    if energies is None or not np.isfinite(energies).any():
         return 0
     most = MAX_EXCESS + MAX_EXCESS_SDS * np.sqrt(size / 2)
-    return int(np.sum(~(energies - np.median(energies) <= most)))
+    return int(np.sum(~(energies - np.median(energies[np.isfinite(energies)]) <= most)))
 
 
 def _rows(found: MeanErrors, names: list[str], sizes: list[int] | None = None) -> list[Width]:

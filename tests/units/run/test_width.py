@@ -78,12 +78,11 @@ def test_a_right_run_has_no_warning_and_costs_little():
 
 
 @pytest.mark.parametrize("batches", ["all data", "fresh batches"])
-def test_gradients_are_right_in_the_mean(batches, monkeypatch):
-    run = sampled(tacthmc.sgnht(1e-4), unequal(100), START)
+def test_gradients_are_right_in_the_mean(hot, batches, monkeypatch):
     if batches == "fresh batches":
         monkeypatch.setattr("tacthmc.run._draw_gradients.MIN_FULL_DRAWS", 10**9)
         monkeypatch.setattr("tacthmc.run._draw_gradients.CHEAP_NUMBERS", 0)
-    found = draw_gradients(run)
+    found = draw_gradients(hot)
     assert found.of_all_data == (batches == "all data")
     sums = DATA.sum(axis=0)
     true = np.concatenate([found.draws[..., :6], 201 * found.draws[..., 6:] - sums], axis=-1)
@@ -113,8 +112,6 @@ def test_what_cannot_be_checked_is_said():
     run = sampled(tacthmc.sgnht(1e-3), streamed, jnp.zeros(2), 2_000)
     assert not run.width.checked
     assert width_notes(run).lines == ["widths are not checked: batches come from a loader"]
-    few = sampled(tacthmc.sgnht(0.1), GAUSSIAN, jnp.zeros(2), 100)
-    assert "too few draws" in str(few.width) or "cost too much" in str(few.width)
 
 
 def test_an_edge_of_the_density_is_named():
