@@ -93,13 +93,13 @@ class _Plan(NamedTuple):
 def draw_gradients(run: "Run") -> DrawGradients:
     """Choose draws and compute their gradients, or raise :class:`NotCheckedError`."""
     potential = _known_potential(run)
-    if not run.num_draws:
-        raise NotCheckedError("there are no draws")
+    if run.num_draws * run.num_chains < MIN_DRAWS:
+        raise NotCheckedError(f"there are fewer than {MIN_DRAWS} draws at unit temperature")
     like = run.one_draw(0, 0)
     plan = _plan(run, potential, like)
     places = _places(run, plan.draws)
     if places.size < MIN_DRAWS:
-        raise NotCheckedError("there are too few draws at unit temperature")
+        raise NotCheckedError(f"there are fewer than {MIN_DRAWS} draws at unit temperature")
     vectors = _read(run, places)
     chosen = _coordinates(like)
     coordinates = np.concatenate(chosen)
