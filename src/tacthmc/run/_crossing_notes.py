@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Int
 
 from tacthmc._positions import scalar_names
-from tacthmc.diagnostics._modes import find_modes
+from tacthmc.diagnostics._modes import Modes, find_modes
 from tacthmc.run._by_mode import MAX_FOUND_SCALARS, known_modes
 from tacthmc.run._mode_notes import MIN_ENTRIES, MIN_NOTABLE_SHARE
 
@@ -29,8 +30,12 @@ def crossing_notes(run: "Run") -> list[str]:
     found = find_modes(values.reshape(-1, len(scalars)))
     if found is None or len(found.shares) == 1:
         return []
-    labels = found.labels.reshape(values.shape[:2])
     names = ", ".join(name for _, _, name in scalars)
+    return _rarely_crossed(found, found.labels.reshape(values.shape[:2]), names)
+
+
+def _rarely_crossed(found: Modes, labels: Int[np.ndarray, "chains draws"], names: str) -> list[str]:
+    """A warning about the heaviest mode that was hardly entered or left."""
     for k, share in enumerate(found.shares):
         inside = labels == k
         entries = int(np.sum(inside[:, 1:] & ~inside[:, :-1]))
