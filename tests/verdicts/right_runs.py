@@ -286,6 +286,12 @@ RIGHT = [
         lambda key: sampled(key, tacthmc.sgnht(0.02), two_wells(2.0), jnp.ones(1), 200_000, 40),
     ),
     Right(
+        "a narrow mode beside a wide one",
+        lambda key: sampled(
+            key, tacthmc.sgnht(0.004), lopsided(2.0, 0.4, 0.2), jnp.zeros(1), 400_000, 80
+        ),
+    ),
+    Right(
         "two wells, tempered",
         lambda key: sampled(key, tacthmc.tact(0.01), two_wells(4.0), jnp.ones(1), 400_000, 50),
     ),

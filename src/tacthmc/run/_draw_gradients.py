@@ -44,11 +44,11 @@ MAX_BYTES = 1 << 28
 """The largest memory of gradients that are computed together."""
 BATCHES_TOGETHER = 16
 """The number of gradients of batches that are computed together."""
-TRIED_MOVES, MOVE = 64, 0.1
+TRIED_MOVES, MOVE = 64, 0.03
 """The number of short moves, and their length in standard deviations of the draws."""
-MAX_BEND, MIN_KNOWN_MOVES = 0.1, 0.3
+MAX_BEND, MIN_KNOWN_MOVES = 0.05, 0.5
 """How much half a move may differ from half of it, and the share of moves of which that holds."""
-COARSE_DIGITS = 100
+COARSE_DIGITS = 50
 """The number of rounding errors of an energy that its changes have to exceed."""
 READ_DRAWS = 256
 """The number of draws that are read at a time."""
@@ -158,7 +158,8 @@ class _Moves(NamedTuple):
             known = np.isfinite(scale) & (scale > coarse) & short
         if np.mean(known) < MIN_KNOWN_MOVES:
             return float("nan")
-        whole, expected = whole[known], expected[known]
+        # Two lengths of a move leave out the part of its third power.
+        whole, expected = ((4 * half - whole) / 3)[known], expected[known]
         if not expected.any():
             return float("inf")
         return float(np.sum(whole * expected) / np.sum(expected**2))
