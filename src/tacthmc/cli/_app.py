@@ -1,45 +1,19 @@
 """The command line: ``tacthmc``."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from tacthmc.cli import _repair as repair_command
+from tacthmc.cli._errors import short_errors
 from tacthmc.cli._exit import FAILED, INTERRUPTED, NOT_GOOD, exit_code
 from tacthmc.cli._exit import HELP as EXIT_CODES
+from tacthmc.cli._nearest import NearestOption
 from tacthmc.paper.data import command as data_command
 from tacthmc.paper.table1 import command as table1_command
-
-
-class NearestOption(TyperGroup):
-    """Commands whose error for a mistyped option suggests the nearest one."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command; ``reproduce table1`` is a separate one, with its own options."""
-        if args[:2] == table1_command.WORDS:
-            args = [table1_command.NAME, *table1_command.spread(args[2:])]
-        return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command. An error for a mistyped option keeps only the nearest suggestion."""
-        from tacthmc._checks import nearest
-
-        try:
-            return super().invoke(ctx)
-        except Exception as error:
-            mistyped = getattr(error, "option_name", None)
-            known = getattr(error, "possibilities", None)
-            if mistyped and known:
-                near = nearest(mistyped, known)
-                error.possibilities = [near] if near else known  # pyright: ignore[reportAttributeAccessIssue]
-            raise
-
 
 app = typer.Typer(
     cls=NearestOption,
@@ -122,30 +96,6 @@ def _options(
     """Options of the command itself."""
 
 
-@contextmanager
-def _short_errors(file: Path | None = None) -> Iterator[None]:
-    """Print errors in one line, or with the user's part of the traceback if ``file`` raised it."""
-    from tacthmc.cli._model_file import ModelFileError, is_from_file, user_traceback
-    from tacthmc.store._errors import StoreError
-
-    try:
-        yield
-    except ModelFileError as error:
-        _fail(str(error))
-    except Exception as error:
-        if file is not None and is_from_file(error, file):
-            _fail(user_traceback(error, file))
-        if isinstance(error, (StoreError, ValueError, TypeError, OSError, ImportError)):
-            _fail(str(error))
-        raise
-
-
-def _fail(message: str) -> None:
-    traceback = message.lstrip().startswith(("Traceback", "File "))
-    typer.echo(message if traceback else f"tacthmc: {message}", err=True)
-    raise typer.Exit(1)
-
-
 @app.command(
     epilog=_examples("tacthmc demo", "tacthmc demo --out somewhere", "tacthmc demo --steps 100000")
 )
@@ -157,7 +107,7 @@ def demo(
     """Three samplers side by side on three Gaussians: a table and a report, in under a minute."""
     from tacthmc.cli._demo import demo as run_demo
 
-    with _short_errors():
+    with short_errors():
         run_demo(out, steps, seed)
 
 
@@ -211,7 +161,7 @@ def reproduce(
     console = Console()
     # A quick run must not overwrite a published one.
     out = out or Path("results") / (study.name if full or redraw else f"{study.name}-quick")
-    with _short_errors():
+    with short_errors():
         if redraw is not None and (full or seed is not None):
             raise ValueError("--redraw samples nothing: --full and --seed would do nothing")
         if redraw is not None:
@@ -303,7 +253,7 @@ def sample(
     if x64:
         jax.config.update("jax_enable_x64", True)
     path, name = split_argument(file)
-    with _short_errors(path):
+    with short_errors(path):
         import tacthmc
         from tacthmc.cli._model_sampler import chosen_sampler
 
@@ -362,7 +312,7 @@ def new(
     """Write a documented model file that runs, as a start for your own."""
     from tacthmc.cli._model_file import write_template
 
-    with _short_errors():
+    with short_errors():
         write_template(path, force)
         typer.echo(f"wrote {path}; run it with: tacthmc sample {path}")
 
@@ -395,7 +345,7 @@ def report(
     """Write a report on a run, finished or not: one HTML file that needs no network."""
     import tacthmc
 
-    with _short_errors():
+    with short_errors():
         loaded = {path.name: tacthmc.load(path, trust=trust) for path in runs}
         if len(loaded) < len(runs):
             loaded = {str(path): tacthmc.load(path, trust=trust) for path in runs}
@@ -457,7 +407,7 @@ def resume(
     from tacthmc.cli._model_file import load_model, split_argument
 
     file, name = (None, None) if model is None else split_argument(model)
-    with _short_errors(file):
+    with short_errors(file):
         given = None if file is None else load_model(file, name)
         condition = None if until is None else tacthmc.effective(until)
         run = tacthmc.resume(
@@ -482,7 +432,7 @@ def summary(path: Folder, trust: Trust = False, strict: Strict = False) -> None:
     """Print the summary of a stored run, finished or not."""
     import tacthmc
 
-    with _short_errors():
+    with short_errors():
         run = tacthmc.load(path, trust=trust)
         typer.echo(str(run.summary()))
     raise typer.Exit(exit_code(run, strict))

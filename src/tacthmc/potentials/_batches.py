@@ -60,7 +60,10 @@ class NoBatches(Batches):
 
 
 class WithReplacement(eqx.Module):
-    """Indices drawn independently, which gives the noise that the theory of samplers assumes."""
+    """Indices drawn independently, which gives the noise that the theory of samplers assumes.
+
+    A batch as large as the data is all of the data, once each, and has no noise.
+    """
 
     num_data: int = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
@@ -76,6 +79,8 @@ class WithReplacement(eqx.Module):
 
     def next(self, memory: tuple[()], key: PRNGKey) -> tuple[tuple[()], Int[Array, " n"]]:
         """The indices of the next batch."""
+        if self.batch_size == self.num_data:
+            return (), jnp.arange(self.num_data)
         return (), indices(key, self.batch_size, self.num_data)
 
 

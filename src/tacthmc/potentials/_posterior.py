@@ -127,7 +127,8 @@ class Posterior(DataPotential):
         With one, the likelihood depends on the batches that the model has seen. The covariance of
         force and energy can be estimated from independent batches of more than one example.
         """
-        independent = isinstance(self.order, WithReplacement) and self.batch_size > 1
+        order, size = self.order, self.batch_size
+        independent = isinstance(order, WithReplacement) and 1 < size < self.num_data
         return Traits(has_energy=self.model_state is None, independent_batches=independent)
 
     @property
@@ -188,7 +189,7 @@ def posterior(
         log_prior: log p(θ), of the position.
         log_likelihood: log p(x | θ) of ONE example, as ``log_likelihood(position, example)``.
         data: any pytree of arrays that share their leading length N.
-        batch_size: n, at most N.
+        batch_size: n, at most N; N itself takes all of the data in every step, without noise.
         batches: "replacement" draws each example independently, as the theory assumes;
             "epochs" visits every example once per reshuffled epoch (see
             :class:`tacthmc.potentials.Epochs` for what that costs).

@@ -137,7 +137,7 @@ def streamed(
         source=Source(loader),
         independent=isinstance(loader, HostBatches)
         and isinstance(loader.order, WithReplacement)
-        and loader.order.batch_size > 1,
+        and 1 < loader.order.batch_size < loader.order.num_data,
         size=num_data,
         batched=batched,
         model_state=model_state,

@@ -15,12 +15,13 @@ from tacthmc._notebook import text
 from tacthmc._positions import leaf_names, scalar_names
 from tacthmc._typing import Draws, Position, PRNGKey
 from tacthmc.diagnostics._arviz import STORED_GROUPS, export, open_store
-from tacthmc.diagnostics._evidence import EvidenceRatio, Profile, evidence_ratio
+from tacthmc.diagnostics._evidence import EvidenceRatio
 from tacthmc.diagnostics._laws import Law, flatness
 from tacthmc.diagnostics._weights import log_weights
 from tacthmc.dynamics import Langevin, Sampler, Tempering, save_bias
 from tacthmc.dynamics._bias import FreeEnergy
 from tacthmc.potentials import Potential, SubsetPotential
+from tacthmc.run._bias_results import bias_table, log_evidence_ratio
 from tacthmc.run._by_mode import ByMode, by_mode
 from tacthmc.run._effective import Standing
 from tacthmc.run._expectation import expectation
@@ -35,6 +36,7 @@ from tacthmc.run._record import Record
 from tacthmc.run._summary import Summary, summarize
 from tacthmc.run._thermostat_laws import measured_laws
 from tacthmc.run._trimmed import Trimmed
+from tacthmc.run._width import Widths, measured_widths
 from tacthmc.store._damage import check_chunks
 from tacthmc.store._errors import StoreError
 from tacthmc.store._folder import Folder
@@ -369,6 +371,11 @@ class Run:
         """R-hat and effective draws of all parameters, with their limits; None without draws."""
         return judged(self)
 
+    @cached_property
+    def width(self) -> Widths:
+        """The configurational temperature of leaves, coordinates and modes: 1 in a right run."""
+        return measured_widths(self)
+
     def by_mode(self, fold: Callable[[Any], Any] | None = None, *, evidence: bool = True) -> ByMode:
         """The draws mode by mode: share ± error, mean, sd and log evidence, the heaviest first.
 
@@ -424,21 +431,7 @@ class Run:
 
     def bias_table(self, chain: int | None = None) -> Any:
         """The table of the bias of one chain, or the pooled one of all chains."""
-        sampler, tempering = self.tempered_sampler(chain or 0), self.tempering_of(chain or 0)
-        tables = self.state.tempering.bias
-        if chain is None:
-            failed = {failure.chain for failure in self.failures}
-            sound = np.array([c for c in range(self.num_chains) if c not in failed], int)
-            if not sound.size:
-                raise ValueError("no chain stayed finite: there is no bias table")
-            table = tempering.bias.pooled(jax.tree.map(lambda table: table[sound], tables))
-        else:
-            table = jax.tree.map(lambda table: table[chain], tables)
-        known = sampler.coordinates.analytic_log_lambda(self._one_position(chain or 0))
-        if not known:
-            return table
-        bath = float(sampler.bath_temperature)
-        return tempering.bias.with_log_lambda_term(table, tempering.coupling, bath, known)
+        return bias_table(self, chain)
 
     def free_energy(self, chain: int | None = None) -> FreeEnergy:
         """The free-energy profile A(ξ) of the bias."""
@@ -456,26 +449,7 @@ class Run:
         includes the warm-up. The error over chains is therefore right for a long run, and too small
         for a short one. The default temperature is the hottest.
         """
-        failed = {failure.chain for failure in self.failures}
-        sound = [c for c in range(self.num_chains) if c not in failed]
-        if not sound:
-            raise ValueError("no chain stayed finite: there is no bias to integrate")
-        profiles = [self._profile(chain) for chain in sound]
-        independent = self.tempering_of().bias.table is None
-        return evidence_ratio(profiles, temperature, independent)
-
-    def _profile(self, chain: int) -> Profile:
-        sampler = self.tempered_sampler(chain)
-        return Profile(
-            energy=self.free_energy(chain),
-            table=self.bias_table(chain),
-            coupling=self.tempering_of(chain).coupling,
-            bath=float(sampler.bath_temperature),
-            analytic_log_lambda=sampler.coordinates.analytic_log_lambda(self._one_position(chain)),
-        )
-
-    def _one_position(self, chain: int) -> Any:
-        return jax.tree.map(lambda x: x[chain], self.state.position)
+        return log_evidence_ratio(self, temperature)
 
     def save_bias(self, path: str | Path, chain: int | None = None) -> None:
         """Write the bias to a file that :func:`tacthmc.dynamics.load_bias` reads."""

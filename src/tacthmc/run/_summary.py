@@ -11,6 +11,7 @@ from tacthmc.diagnostics._laws import Law
 from tacthmc.dynamics import Langevin
 from tacthmc.run._agreement_notes import agreement_notes, looked_at
 from tacthmc.run._found_modes import FoundModes, found_modes
+from tacthmc.run._law_notes import law_notes
 from tacthmc.run._mode_notes import mode_notes
 from tacthmc.run._noise_notes import noise_notes
 from tacthmc.run._parameters import (
@@ -55,6 +56,8 @@ class Summary:
     """The shares of known modes, and how chains moved between them."""
     replica_lines: tuple[str, ...] = ()
     """The barrier, swaps and log Z of replicas on a path."""
+    width_lines: tuple[str, ...] = ()
+    """The configurational temperatures, or why they are not known."""
     warnings: tuple[str, ...] = ()
     """The warnings about modes, swaps, steps and tuning, which are among the notes too."""
 
@@ -109,10 +112,10 @@ class Summary:
 def summarize(run: "Run") -> Summary:
     """Compute the summary of a run."""
     xi, scalars = _xi_theory(run), _scalars(run)
-    modes, replicas = mode_notes(run), replica_notes(run)
+    modes, replicas, laws = mode_notes(run), replica_notes(run), law_notes(run)
     thermostats = run.thermostats
     tuning = _tuning_notes(run, scalars.disagree)
-    warnings = tuning + modes.notes + replicas.notes + step_notes(run)
+    warnings = tuning + modes.notes + replicas.notes + step_notes(run) + laws.notes
     warnings += noise_notes(run) + repair_notes(run.config)
     notes = _notes(run, xi.hottest) + scalars.notes + warnings + _unmeasured_notes(run)
     rate = run.num_steps * run.num_chains / max(run.seconds, 1e-9)
@@ -135,6 +138,7 @@ def summarize(run: "Run") -> Summary:
         hottest=xi.hottest,
         mode_lines=tuple(modes.lines),
         replica_lines=tuple(replicas.lines),
+        width_lines=tuple(laws.lines),
         warnings=tuple(note.removeprefix("! ") for note in warnings if note.startswith("!")),
         looked=tuple(scalars.looked),
         functions=scalars.functions,

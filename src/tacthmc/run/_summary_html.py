@@ -19,6 +19,7 @@ def summary_html(summary: "Summary") -> str:
         table(COLUMNS, rows) if rows else "",
         _lines(summary.looked),
         _lines(summary.mode_lines),
+        _lines(summary.width_lines),
         _lines(summary.replica_lines),
         _lines(xi_lines(summary)),
         table(LAW_COLUMNS, list(map(law_cells, summary.thermostats)))

@@ -23,6 +23,7 @@ COLUMNS = ("", "mean", "sd", "5%", "50%", "95%", "MCSE", "ESS", "tail ESS", "R-h
 def summary_text(summary: "Summary") -> str:
     """The tables of a summary, its notes and its verdict."""
     parts = [[summary.title], _parameter_lines(summary), list(summary.mode_lines)]
+    parts += [list(summary.width_lines)]
     parts += [list(summary.replica_lines), xi_lines(summary), _law_lines(summary), summary.notes]
     if summary.findings:
         head = summary.headline

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import tacthmc
 
@@ -38,3 +39,12 @@ def test_batched_likelihoods_are_the_same():
     for a, b in zip(*found, strict=True):
         assert np.allclose(a, b, rtol=1e-6)
     assert np.isclose(float(one.energy(theta)), float(many.energy(theta)), rtol=1e-6)
+
+
+def test_a_batch_as_large_as_the_data_has_no_noise():
+    data = jnp.arange(10.0)
+    model = tacthmc.posterior(lambda m: -0.5 * m**2, lambda m, x: -0.5 * (x - m) ** 2, data, 10)
+    at = jnp.array(0.5)
+    found = [model.estimate(at, model.batch(jax.random.key(i), at)).total for i in range(3)]
+    assert [float(value) for value in found] == pytest.approx([float(model.energy(at))] * 3)
+    assert not model.traits.independent_batches

@@ -1,0 +1,16 @@
+"""What a summary says about the law of the draws: is it that of the posterior?"""
+
+from typing import TYPE_CHECKING
+
+from tacthmc.run._crossing_notes import crossing_notes
+from tacthmc.run._model_notes import model_notes
+from tacthmc.run._width_notes import WidthNotes, width_notes
+
+if TYPE_CHECKING:
+    from tacthmc.run._result import Run
+
+
+def law_notes(run: "Run") -> WidthNotes:
+    """The widths of the draws, and warnings about widths, modes and the model."""
+    widths = width_notes(run)
+    return WidthNotes(widths.lines, widths.notes + model_notes(run) + crossing_notes(run))

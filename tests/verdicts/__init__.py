@@ -1,0 +1,1 @@
+"""Runs that are wrong or right by construction, and what their summaries say."""
