@@ -16,6 +16,8 @@ from tacthmc.potentials._batches import Epochs as Epochs
 from tacthmc.potentials._batches import NoBatches as NoBatches
 from tacthmc.potentials._batches import ResidentBatches as ResidentBatches
 from tacthmc.potentials._batches import WithReplacement as WithReplacement
+from tacthmc.potentials._constrained import ConstrainedPotential as ConstrainedPotential
+from tacthmc.potentials._constrained import constrained as constrained
 from tacthmc.potentials._control_variates import control_variates as control_variates
 from tacthmc.potentials._energy_terms import temper_block as temper_block
 from tacthmc.potentials._energy_terms import temper_likelihood as temper_likelihood
@@ -32,3 +34,12 @@ from tacthmc.potentials._streamed import StreamedPosterior as StreamedPosterior
 from tacthmc.potentials._streamed import streamed as streamed
 from tacthmc.potentials._subset import SubsetPotential as SubsetPotential
 from tacthmc.potentials._subset import subset as subset
+from tacthmc.potentials._transforms import Above as Above
+from tacthmc.potentials._transforms import Between as Between
+from tacthmc.potentials._transforms import Ordered as Ordered
+from tacthmc.potentials._transforms import Simplex as Simplex
+from tacthmc.potentials._transforms import Transform as Transform
+from tacthmc.potentials._transforms import ordered as ordered
+from tacthmc.potentials._transforms import positive as positive
+from tacthmc.potentials._transforms import simplex as simplex
+from tacthmc.potentials._transforms import unit as unit

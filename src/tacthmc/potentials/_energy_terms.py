@@ -47,6 +47,7 @@ from tacthmc import _checks as checks
 from tacthmc._typing import Batch
 from tacthmc.potentials._base import Energy, Potential, Traits, WrappedPotential, innermost
 from tacthmc.potentials._batch_noise import CovarianceTerm
+from tacthmc.potentials._constrained import ConstrainedPotential
 from tacthmc.potentials._control_variates import ControlVariatePotential
 from tacthmc.potentials._label_noise import NoisyLabels
 from tacthmc.potentials._loss_table import LossTablePotential
@@ -142,7 +143,8 @@ def temper_likelihood(potential: Potential) -> LikelihoodPotential:
 
     Args:
         potential: a potential from :func:`tacthmc.posterior` or :func:`tacthmc.streamed`,
-            optionally inside :func:`tacthmc.potentials.loss_table`,
+            optionally inside :func:`tacthmc.potentials.constrained`,
+            :func:`tacthmc.potentials.loss_table`,
             :func:`tacthmc.potentials.control_variates`, :func:`tacthmc.potentials.label_noise` or
             :func:`tacthmc.noisy`. (:func:`tacthmc.potentials.subset` and
             :func:`tacthmc.potentials.at_temperature` go outside.)
@@ -156,7 +158,13 @@ def temper_likelihood(potential: Potential) -> LikelihoodPotential:
     """
     checks.instance("potential", potential, Potential, "made by tacthmc.posterior or .streamed")
     inner = potential
-    wrappers = (NoisyPotential, ControlVariatePotential, LossTablePotential, NoisyLabels)
+    wrappers = (
+        ConstrainedPotential,
+        NoisyPotential,
+        ControlVariatePotential,
+        LossTablePotential,
+        NoisyLabels,
+    )
     while isinstance(inner, wrappers):
         inner = inner.inner
     if not isinstance(inner, DataPotential):
