@@ -71,6 +71,7 @@ MAINTAINED = {
     "modes": Benchmark(
         "modes.command",
         "tact() without numbers beside other samplers, on targets whose answers are known exactly.",
+        ("modes.json",),
     ),
     "narrow_modes": Benchmark(
         "maintained.narrow_modes",

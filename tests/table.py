@@ -112,7 +112,7 @@ SAMPLERS: dict[str, Callable[[Any], tacthmc.dynamics.Sampler]] = {
     "adjusted": lambda eta: OnAllData(samplers.adjusted_langevin(eta)),
     "sghmc": lambda eta: tacthmc.sghmc(eta, noise_estimate=0.5),
     "sgld": lambda eta: tacthmc.sgld(eta),
-    "psgld": lambda eta: tacthmc.psgld(eta),
+    "psgld": lambda eta: tacthmc.samplers.psgld(eta),
     "adam": lambda eta: samplers.adam(eta),
     "momentum-sgd": lambda eta: samplers.momentum_sgd(eta),
     "optimizer": lambda eta: tacthmc.optimizer(RMS, eta),

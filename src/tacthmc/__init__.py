@@ -20,6 +20,7 @@ from tacthmc.calibration._calibrate import calibrate as calibrate
 from tacthmc.compiler._cpu_devices import use_cpu_devices as use_cpu_devices
 from tacthmc.compiler._cpu_flags import configure_cpu as configure_cpu
 from tacthmc.potentials._base import potential as potential
+from tacthmc.potentials._constrained import constrained as constrained
 from tacthmc.potentials._energy_terms import temper_likelihood as temper_likelihood
 from tacthmc.potentials._noisy import noisy as noisy
 from tacthmc.potentials._posterior import posterior as posterior
@@ -38,7 +39,6 @@ from tacthmc.samplers._optimizer import optimizer as optimizer
 from tacthmc.samplers._replica_exchange import replica_exchange as replica_exchange
 from tacthmc.samplers._restarted import restarted as restarted
 from tacthmc.samplers._sghmc import sghmc as sghmc
-from tacthmc.samplers._sgld import psgld as psgld
 from tacthmc.samplers._sgld import sgld as sgld
 from tacthmc.samplers._sgnht import sgnht as sgnht
 from tacthmc.samplers._tact import tact as tact

@@ -290,7 +290,7 @@ def test_two_steps_of_psgld(x64):
     eta, decay, floor = 0.05, 0.9, 1e-3
     theta = np.array([0.4, -1.1, 0.7])
     target = tacthmc.potential(lambda x: 0.5 * x @ (jnp.asarray(PRECISION) @ x))
-    sampler = tacthmc.psgld(eta, decay=decay, floor=floor, adapt_steps=1)
+    sampler = tacthmc.samplers.psgld(eta, decay=decay, floor=floor, adapt_steps=1)
     state = sampler.init(jax.random.key(0), jnp.asarray(theta))
     v, weight = np.zeros(3), 0.0
     for k in range(2):

@@ -149,7 +149,7 @@ def test_sgld(x64):
 def test_sgmcmcjax_psgld(x64):
     """η = dt/2; V there starts at 0 without correction, ours is divided by 1 − αᵏ."""
     dt, decay, eps = 0.1, 0.9, 1e-3
-    sampler = tacthmc.psgld(dt / 2, decay=decay, floor=eps)
+    sampler = tacthmc.samplers.psgld(dt / 2, decay=decay, floor=eps)
     noise = sampler.noise(jax.random.key(1), jnp.asarray(THETA))
     state = sampler.init(jax.random.key(0), jnp.asarray(THETA))
     state, _ = sampler.advance(noise, state, potential(), ())

@@ -47,7 +47,7 @@ def chosen_sampler(
         first = _first_guess(key, model, name, chains, settings)
         settings = settings | {"step_size": first.eta}
         say(f"step size {first.eta:.3g}, from {first.reason}")
-    return getattr(tacthmc, name)(**_arguments(name, settings))
+    return getattr(tacthmc.samplers, name)(**_arguments(name, settings))
 
 
 def _refuse_flags(given: list[str]) -> None:

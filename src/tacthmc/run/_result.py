@@ -23,6 +23,7 @@ from tacthmc.dynamics._bias import FreeEnergy
 from tacthmc.potentials import Potential, SubsetPotential
 from tacthmc.run._bias_results import bias_table, log_evidence_ratio
 from tacthmc.run._by_mode import ByMode, by_mode
+from tacthmc.run._constrained_draws import constrained_draws
 from tacthmc.run._effective import Standing
 from tacthmc.run._expectation import expectation
 from tacthmc.run._failure import Failure
@@ -174,6 +175,11 @@ class Run:
     def draws(self) -> Draws:
         """The draws as a pytree like the position, with leading axes (chain, draw)."""
         return self._rectangle("position")
+
+    @cached_property
+    def constrained(self) -> Draws:
+        """The draws with constrained values, of a potential from :func:`tacthmc.constrained`."""
+        return constrained_draws(self)
 
     @cached_property
     def model_states(self) -> Any:

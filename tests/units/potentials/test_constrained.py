@@ -103,3 +103,21 @@ def test_positions_outside(start, words):
 def test_what_cannot_be_constrained(make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+def test_draws_in_constrained_values():
+    energy = tacthmc.potential(lambda p: 2 * p["x"] - jnp.log(p["x"]) + 0.5 * p["y"] ** 2)
+    free = constrained(energy, {"x": positive})
+    start = free.free({"x": jnp.array(1.0), "y": jnp.array(0.0)})
+    run = tacthmc.sample(jax.random.key(0), tacthmc.sgnht(0.1), free, start, 500, 2)
+    found = run.constrained
+    assert np.allclose(found["x"], np.exp(run.draws["x"]), rtol=1e-5)
+    assert np.array_equal(found["y"], run.draws["y"])
+
+
+def test_a_run_without_constraints():
+    run = tacthmc.sample(
+        jax.random.key(0), tacthmc.sgnht(0.1), tacthmc.potential(jnp.sum), jnp.zeros(2), 100
+    )
+    with pytest.raises(ValueError, match=r"needs a potential made by tacthmc\.constrained"):
+        run.constrained  # noqa: B018

@@ -38,7 +38,9 @@ def run(sampler=None, potential=None, init=None, num_steps=100, num_chains=1, **
 
 
 @pytest.mark.parametrize("size", [0.0, -1.0, float("nan"), float("inf")])
-@pytest.mark.parametrize("make", [tacthmc.tact, tacthmc.sghmc, tacthmc.sgld, tacthmc.psgld])
+@pytest.mark.parametrize(
+    "make", [tacthmc.tact, tacthmc.sghmc, tacthmc.sgld, tacthmc.samplers.psgld]
+)
 def test_step_size_must_be_positive(make, size):
     with pytest.raises(ValueError, match="step_size must be a finite number > 0; got"):
         make(size)
@@ -74,7 +76,7 @@ def test_step_size_must_be_positive(make, size):
             "continuous",
         ),
         (lambda: Metadynamics(bins=2, spread=1), "at least 3 bins"),
-        (lambda: tacthmc.psgld(0.01, decay=1.0), "decay must be"),
+        (lambda: tacthmc.samplers.psgld(0.01, decay=1.0), "decay must be"),
         (
             lambda: tacthmc.noisy(gaussian(), covariance=jnp.array([[1.0, 0.5], [0.0, 1.0]])),
             "symmetric",
