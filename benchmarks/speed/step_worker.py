@@ -73,7 +73,8 @@ class Steps:
 
     def __init__(self, potential: Any, init: Any, step_size: float, chains: int, room: int):
         keep = tacthmc.Keep(every=EVERY, after=0)
-        sampler = tacthmc.tact(step_size)
+        # The one that was the default before: both checkouts make the same steps.
+        sampler = tacthmc.tact(step_size, thermostat=tacthmc.dynamics.ScalarThermostat())
         self._program = tacthmc.Program(sampler, potential, keep, num_chains=chains, room=room)
         starts = tacthmc.PerChain(jax.tree.map(lambda x: jnp.stack([x] * chains), init))
         self._chains = self._program.start(jax.random.key(0), starts)

@@ -162,15 +162,15 @@ def _digest(traced: ClosedJaxpr) -> bytes:
 
 def _inside(value: Any) -> list[Any] | None:
     """The parts of operations and of settings, or None for what has no parts."""
-    if isinstance(value, ClosedJaxpr):
-        return [*value.consts, value.jaxpr]
-    if isinstance(value, Jaxpr):
-        variables = [*value.constvars, *value.invars]
+    if isinstance(value, (ClosedJaxpr, Jaxpr)):
+        # From JAX 0.11 on, both are one class, whose constants may be part of it.
+        constants, jaxpr = list(getattr(value, "consts", ())), getattr(value, "jaxpr", value)
+        variables = [*jaxpr.constvars, *jaxpr.invars]
         kinds = [variable.aval.str_short() for variable in variables]
         equations = [
-            [e.primitive.name, *e.invars, *e.outvars, *sorted(e.params.items())] for e in value.eqns
+            [e.primitive.name, *e.invars, *e.outvars, *sorted(e.params.items())] for e in jaxpr.eqns
         ]
-        return [*variables, *kinds, *equations, *value.outvars]
+        return [*constants, *variables, *kinds, *equations, *jaxpr.outvars]
     if isinstance(value, Literal):
         return [value.val]
     if isinstance(value, dict):
