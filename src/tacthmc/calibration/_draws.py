@@ -31,6 +31,8 @@ MAX_QUANTITIES = 200
 NO_DRAWS = "no simulation has a draw: take more steps, or keep them more often (keep=Keep(every=…))"
 DRAWS_AT_ONCE = 64
 """Draws of a simulation whose energies are computed together."""
+RUNS_BETWEEN_CLEARING = 8
+"""The number of runs, one after the other, between which compiled programs are forgotten."""
 
 AnySampler = Sampler | Untuned | UntunedReplicas
 
@@ -161,6 +163,9 @@ def one_by_one(
         truth, data, start = (jax.tree.map(lambda x, i=i: x[i], tree) for tree in made)
         potential = make_potential(data)
         own = jax.random.fold_in(key, i)
+        if i % RUNS_BETWEEN_CLEARING == RUNS_BETWEEN_CLEARING - 1:
+            # Each potential has functions and programs of its own. A process can hold so many only.
+            jax.clear_caches()
         run = _one(own, sampler, potential, start, num_steps, keep, progress)
         with_energy = potential.traits.has_energy
         names = names or quantities.names(made, with_energy)

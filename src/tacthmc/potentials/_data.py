@@ -36,7 +36,7 @@ def resident(data: Any) -> Any:
     named = checks.leaves("data", data)
     arrays = [checks.quiet_array(name, leaf) for name, leaf in named]
     for (name, leaf), array in zip(named, arrays, strict=True):
-        if jnp.issubdtype(array.dtype, jnp.inexact):
+        if jnp.issubdtype(array.dtype, jnp.inexact) and checks.concrete(array) is not None:
             bad = int(np.sum(~np.isfinite(np.asarray(array))))
             if bad:
                 raise ValueError(f"{name} has {bad} values that are NaN or infinite")

@@ -48,3 +48,15 @@ def test_a_batch_as_large_as_the_data_has_no_noise():
     found = [model.estimate(at, model.batch(jax.random.key(i), at)).total for i in range(3)]
     assert [float(value) for value in found] == pytest.approx([float(model.energy(at))] * 3)
     assert not model.traits.independent_batches
+
+
+def test_a_posterior_is_made_of_traced_data():
+    """Calibration makes one for each data set inside of a compiled program."""
+
+    def energy(data):
+        model = tacthmc.posterior(
+            lambda m: -0.5 * m**2, lambda m, x: -0.5 * (x - m) ** 2, data, batch_size=2
+        )
+        return model.energy(jnp.zeros(()))
+
+    assert float(jax.jit(energy)(jnp.full(4, 2.0))) == 8.0
