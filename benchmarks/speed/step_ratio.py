@@ -3,12 +3,13 @@
     python -m benchmarks step_ratio --old PATH_OF_OTHER_CHECKOUT
 
 Steps of ``tact`` with one thermostat for all coordinates, without a run's driver: on the 1-D
-mixture and on the three networks, with one chain and with four. Each launch of a case starts a process of each checkout, which then take
-turns, lap by lap. Launches and cases that the file has are not measured again. The ratio is the
-old median time over the new one, so above 1 the new one is faster. Its interval is a bootstrap's,
-over launches and over rounds of laps within each: two processes of the same program can differ
-by more than their laps do. ``cpu_ratio`` is the same of the time that cores worked, which other
-processes on the machine hardly change. Both checkouts call ``tacthmc.configure_cpu``.
+mixture and on the three networks, with one chain and with four. Each launch of a case starts a
+process of each checkout, which then take turns, lap by lap. Launches and cases that the file has
+are not measured again. The ratio is the old median time over the new one, so above 1 the new one is
+faster. Its interval is a bootstrap's, over launches and over rounds of laps within each: two
+processes of the same program can differ by more than their laps do. ``cpu_ratio`` is the same of
+the time that cores worked, which other processes on the machine hardly change. Both checkouts call
+``tacthmc.configure_cpu``.
 """
 
 import json
