@@ -1,28 +1,26 @@
 """When momenta are drawn afresh."""
 
-from dataclasses import dataclass
-
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from tacthmc import _checks as checks
 
 
-@dataclass(frozen=True)
-class Refresh:
+class Refresh(eqx.Module):
     """Draw momenta afresh after every ``every`` steps, on the plateau or ``everywhere``.
 
     Line 18 of Algorithm 1 has it as an option for the momenta of both θ and ξ, on the plateau.
 
     >>> import tacthmc
     >>> tacthmc.tact(0.01, refresh=Refresh(every=20)).refresh
-    Refresh(every=20, everywhere=False)
+    Refresh(every=20)
     """
 
-    every: int = 50
-    everywhere: bool = False
+    every: int = eqx.field(static=True, default=50)
+    everywhere: bool = eqx.field(static=True, default=False)
 
-    def __post_init__(self) -> None:
+    def __check_init__(self) -> None:
         """Check the values."""
         checks.whole("Refresh.every", self.every, 1)
         checks.flag("Refresh.everywhere", self.everywhere)

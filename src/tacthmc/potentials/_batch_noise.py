@@ -70,7 +70,7 @@ itself, would be stronger than ``MAX_STRENGTH``, so that a ξ that is too light 
 >>> import jax.numpy as jnp, tacthmc
 >>> from tacthmc.potentials import CovarianceTerm, forces
 >>> data = jnp.array([0.0, 0.0, 3.0])
->>> model = tacthmc.posterior(lambda m: 0.0 * m, lambda m, x: -0.5 * (x - m) ** 2, data, 3)
+>>> model = tacthmc.posterior(lambda m: 0.0 * m, lambda m, x: -0.5 * (x - m) ** 2, data, 2)
 >>> here = jnp.array(1.0)                       # the mean: g = 0, but examples differ
 >>> term = CovarianceTerm(delta_lambda_start=jnp.array(0.1), per_energy=jnp.array(0.0))
 >>> found = forces(model, here, data, correction=term)

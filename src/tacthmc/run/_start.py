@@ -76,7 +76,9 @@ def _first_estimate(potential: Potential, position: Position, batch: Any) -> Any
     own = potential.for_chain(0)
     found = own.value_and_grad(position, batch)
     # Those of this package compute both energies by the same functions.
-    defines_full = not type(innermost(own)).full.__module__.startswith("tacthmc.")
+    # Code that was not imported, as in a notebook, may have no module.
+    module = type(innermost(own)).full.__module__ or ""
+    defines_full = not module.startswith("tacthmc.")
     return (found, own.energy(position)) if defines_full and own.traits.has_energy else found
 
 

@@ -112,6 +112,6 @@ def test_a_folder_of_random_images_is_read_like_a_real_one(tmp_path):
 
 
 def test_a_run_without_draws_has_no_scores():
-    predictive = images.predict.Predictive(lambda draw, x: x, np.ones((2, 3)))
+    predictive = images.predict.Predictive(lambda draw, x: x, np.ones((2, 3), np.float32))
     assert images.prediction_of(predictive) is None
     assert images.scores_of(None, np.zeros(2)) == {"draws": 0.0}

@@ -243,7 +243,8 @@ def test_a_damaged_run_is_refused(copy):
         pytest.raises(tacthmc.StoreError, match="has no sound checkpoint"),
     ):
         group_run.advance(group, SOME, out, None)
-    (path / "config.json").write_text("something else")
+    for file in (path / "config.json", *path.glob("copies/config.json*")):
+        file.write_text("something else")
     with pytest.raises(tacthmc.StoreError, match=r"config\.json is damaged"):
         group_run.advance(group, SOME, out, None)
 

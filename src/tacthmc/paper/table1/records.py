@@ -124,7 +124,7 @@ def settings_of(sampler: Sampler, keep: Keep) -> dict[str, float | int]:
     >>> import tacthmc
     >>> found = settings_of(tacthmc.sgnht(1e-3, noise=0.2), Keep(every=50))
     >>> found["step_size"], found["keep_every"], found["thermostat.inertia.steps"]
-    (0.001, 50, 100.0)
+    (0.001, 50, 400.0)
     """
     asked = {"keep_every": keep.every, "relaxation_window": keep.relaxation_window}
     found: dict[str, float | int] = {n: v for n, v in asked.items() if v is not None}
