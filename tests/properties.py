@@ -8,9 +8,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import tacthmc
 from tacthmc.compiler._random import jump_key, step_keys
+from tacthmc.potentials import PrecisionWarning
 from tests.table import FROM_THE_START, energy, noisy, same, start
 
 KEY = jax.random.key(0)
@@ -51,10 +53,11 @@ def check_step(make):
 
 
 def check_half_precision(make):
-    """Positions in half precision are kept in single."""
-    state, _ = jax.eval_shape(
-        lambda key: some_steps(make, 0.01, key, start(jnp.bfloat16), 1), jax.random.key(0)
-    )
+    """Positions in half precision are kept in single, and a warning says so."""
+    with pytest.warns(PrecisionWarning, match="bfloat16"):
+        state, _ = jax.eval_shape(
+            lambda key: some_steps(make, 0.01, key, start(jnp.bfloat16), 1), jax.random.key(0)
+        )
     assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(state.position))
 
 

@@ -39,7 +39,7 @@ def flatness(xi: np.ndarray, wall: float, bins: int = 20) -> np.ndarray:
     >>> flatness(np.linspace(-1, 1, 1000)[None], wall=1.0).round(3).tolist()
     [0.0]
     """
-    xi = checks.numbers("xi", xi, "(chain, step)")
+    xi = checks.numbers("xi", xi, "(chain, step)", least=0)
     checks.positive("wall", wall)
     checks.whole("bins", bins, 1)
     edges = np.linspace(-wall, wall, bins + 1)
@@ -57,7 +57,7 @@ def autocorrelation(values: np.ndarray, lags: int) -> np.ndarray:
     >>> autocorrelation(np.array([[1.0, -1.0] * 500]), 3).round(2).tolist()
     [1.0, -1.0, 1.0, -1.0]
     """
-    values = checks.numbers("values", values, "(chain, draw)")
+    values = checks.numbers("values", values, "(chain, draw)", least=0)
     checks.whole("lags", lags, 0)
     values = values - np.mean(values)
     count = values.shape[1]

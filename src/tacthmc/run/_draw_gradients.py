@@ -101,6 +101,8 @@ def draw_gradients(run: "Run") -> DrawGradients:
     if places.size < MIN_DRAWS:
         raise NotCheckedError(f"there are fewer than {MIN_DRAWS} draws at unit temperature")
     vectors = _read(run, places)
+    if not np.isfinite(vectors).all():
+        raise NotCheckedError("there are draws that are not finite")
     chosen = _coordinates(like)
     coordinates = np.concatenate(chosen)
     with jax.enable_x64(run.x64):

@@ -12,5 +12,12 @@ if TYPE_CHECKING:
 
 def law_notes(run: "Run") -> WidthNotes:
     """The widths of the draws, and warnings about widths, modes and the model."""
+    found = run.measured("widths and the model", lambda: _of_potential(run))
+    lines, notes = found or ([], [])
+    return WidthNotes(list(lines), list(notes) + crossing_notes(run))
+
+
+def _of_potential(run: "Run") -> tuple[list[str], list[str]]:
+    """What takes gradients or likelihoods at draws."""
     widths = width_notes(run)
-    return WidthNotes(widths.lines, widths.notes + model_notes(run) + crossing_notes(run))
+    return widths.lines, widths.notes + model_notes(run)

@@ -52,6 +52,10 @@ class Heat(NamedTuple):
 
 def noise_notes(run: "Run") -> list[str]:
     """Warnings if noise that is not balanced makes widths wrong."""
+    return list(run.measured("noise of batches", lambda: _unbalanced(run)) or [])
+
+
+def _unbalanced(run: "Run") -> list[str]:
     heat = _measured(run)
     if heat is None:
         return []

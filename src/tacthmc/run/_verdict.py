@@ -66,7 +66,7 @@ class Seen(NamedTuple):
     @property
     def known(self) -> bool:
         """Whether the sampler is known, and with it the well of ξ."""
-        return self.run.program_is_known
+        return self.run.sampler_is_known
 
 
 def verdict(run: "Run", summary: "Summary") -> list[Finding]:

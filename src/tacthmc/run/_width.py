@@ -19,6 +19,7 @@ from tacthmc.run._draw_gradients import (
     NotCheckedError,
     draw_gradients,
 )
+from tacthmc.run._summary_text import shortened
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
@@ -32,6 +33,8 @@ each."""
 MAX_EXCESS, MAX_EXCESS_SDS = 100.0, 10.0
 """The energy of a draw above the median, in kT, beyond which it is no draw from exp(−U): so much,
 and so many standard deviations of the energy of a Gaussian."""
+MAX_NAME_WIDTH = 60
+"""The number of columns of a name in the table."""
 MAX_SHOWN = 8
 """The largest number of rows of the table."""
 MIN_MODE_SHARE = 0.02
@@ -88,7 +91,7 @@ class Widths:
         if not self.checked:
             return f"widths are not checked: {self.why_not}"
         rows = (*self.leaves[:MAX_SHOWN], *self.worst, *self.modes[:MAX_SHOWN])
-        shown = {one.name: one for one in rows}
+        shown = {shortened(one.name, MAX_NAME_WIDTH): one for one in rows}
         width = max(map(len, shown))
         return "\n".join(
             f"{name.ljust(width)}  {one.temperature:.3f} ± {one.error:.3f}"

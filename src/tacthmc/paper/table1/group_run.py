@@ -83,7 +83,9 @@ def _begun(
     else:
         before = read(former, images, out)
         numbers = [former.cells.index(cell) for cell in group.cells]
-        chains = before.program.compiled.pick(before.run.chains, numbers)
+        stored = before.program.compiled.pick(before.run.chains, numbers)
+        # A reader of a folder has stand-ins for the states of optimizers, which are not ours.
+        chains = jax.tree.unflatten(jax.tree.structure(program.start()), jax.tree.leaves(stored))
         tally = before.evaluation.tally.pick(numbers)
     evaluation = Evaluation(program, group.identity(images), Path(store.path), deadline, tally)
     evaluation.compile()
