@@ -95,6 +95,9 @@ BY_NAME = {
     "knots": FROM_ONE,
     "keep_within": SHARE,
     "max_speed": POSITIVE,
+    "low": NUMBER,
+    "high": NUMBER,
+    "transforms": [None, 3, "positive", {"x": 3}, abs, [1]],
     "largest": FROM_ONE,
     "num_leapfrog": FROM_ONE,
     "swap_every": FROM_ONE,
@@ -329,6 +332,7 @@ MADE_BY_THE_LIBRARY = {
     *("NoiseLevels", "Observer", "Reliability", "Run", "Scores", "Search", "Snapshot", "Standing"),
     *("State", "StepNoise", "StepRates", "Table", "TemperingState", "Tuning", "XiForce"),
     *("BiasInput", "CovarianceTerm", "Traits", "StreamedPosterior", "SubsetPotential", "Network"),
+    *("ConstrainedPotential", "Simplex", "Ordered", "MissedMode", "MissedModes", "read_npz"),
     *("Posterior", "FullPotential", "ResidentBatches", "WithReplacement", "Epochs", "Prediction"),
     # Without arguments, or with files and pictures, which have tests of their own.
     *("configure_cpu", "versions", "grid", "ring", "three_gaussians", "load", "resume"),

@@ -115,7 +115,7 @@ def tail_ess(values: np.ndarray) -> float:
     >>> bool(3000 < tail_ess(np.random.default_rng(0).normal(size=(4, 1000))) < 5000)
     True
     """
-    values = checks.numbers("values", values, "(chain, draw)", least=0)
+    values = _checked(values)
     if values.shape[1] < MIN_DRAWS or not np.all(np.isfinite(values)):
         return float("nan")
     return float(_tail(values[None])[0])
@@ -128,7 +128,7 @@ def rhat(values: np.ndarray) -> float:
     >>> bool(rhat(np.random.default_rng(0).normal(size=(4, 1000))) < 1.01)
     True
     """
-    values = checks.numbers("values", values, "(chain, draw)", least=0)
+    values = _checked(values)
     if values.shape[0] < 2:
         return float("nan")
 
@@ -245,9 +245,17 @@ def _tail(x: Scalars) -> EachScalar:
     return np.minimum(*found)
 
 
+def _checked(values: np.ndarray) -> np.ndarray:
+    """Draws of one scalar of at least one chain."""
+    values = checks.numbers("values", values, "(chain, draw)", least=0)
+    if not len(values):
+        raise ValueError(f"values must have at least one chain; got shape {values.shape}")
+    return values
+
+
 def _of_one(values: np.ndarray, statistic: Callable[[Scalars], EachScalar]) -> float:
     """A statistic of the halves of one scalar; NaN if there are too few draws, or one is lost."""
-    values = checks.numbers("values", values, "(chain, draw)", least=0)
+    values = _checked(values)
     if values.shape[1] < MIN_DRAWS or not np.all(np.isfinite(values)):
         return float("nan")
     return float(statistic(split(values[None]))[0])

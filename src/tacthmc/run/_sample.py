@@ -167,7 +167,9 @@ def run_plan(
 
 def _first(sampler: Any, num_chains: Any) -> tuple[Any, int]:
     """The first of several samplers, and the number of chains."""
-    if isinstance(sampler, (list, tuple)) and sampler:
+    if isinstance(sampler, (list, tuple)):
+        if not sampler:
+            raise ValueError("sampler is an empty list; expected a sampler for each chain")
         checks.instance("sampler[0]", sampler[0], Sampler, "one of the package's samplers")
         return sampler[0], len(sampler) if num_chains == 1 else num_chains
     checks.instance("sampler", sampler, Sampler, "one of the package's samplers, or a list of them")

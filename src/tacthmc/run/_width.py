@@ -33,6 +33,8 @@ each."""
 MAX_EXCESS, MAX_EXCESS_SDS = 100.0, 10.0
 """The energy of a draw above the median, in kT, beyond which it is no draw from exp(−U): so much,
 and so many standard deviations of the energy of a Gaussian."""
+MAX_DECIMAL = 1e4
+"""The number from which there are no decimals."""
 MAX_NAME_WIDTH = 60
 """The number of columns of a name in the table."""
 MAX_SHOWN = 8
@@ -94,9 +96,14 @@ class Widths:
         shown = {shortened(one.name, MAX_NAME_WIDTH): one for one in rows}
         width = max(map(len, shown))
         return "\n".join(
-            f"{name.ljust(width)}  {one.temperature:.3f} ± {one.error:.3f}"
+            f"{name.ljust(width)}  {_digits(one.temperature)} ± {_digits(one.error)}"
             for name, one in shown.items()
         )
+
+
+def _digits(value: float) -> str:
+    """A number near 1 with three decimals, and a large one in short."""
+    return f"{value:.3f}" if abs(value) < MAX_DECIMAL else f"{value:.3g}"
 
 
 def measured_widths(run: "Run") -> Widths:

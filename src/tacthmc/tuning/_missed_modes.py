@@ -1,14 +1,16 @@
 """Modes that minimizations from over-dispersed starts find, and in which a run has no draw."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tacthmc import _checks as checks
 from tacthmc._positions import scalar_dtype
 from tacthmc.run._by_mode import mode_labels
 from tacthmc.run._mode_notes import MIN_NOTABLE_SHARE, place_of
+from tacthmc.run._result import Run
 from tacthmc.tuning._mode_search import search_modes
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class MissedModes(NamedTuple):
         return "\n".join([*lines, *self.notes])
 
 
-def missed_modes(run: "Run", max_gradients: float | None = None) -> MissedModes:
+def missed_modes(run: Run, max_gradients: float | None = None) -> MissedModes:
     """Search for modes in which a run has no draw, whatever sampler made it.
 
     The search is that of ``tacthmc.tact()`` (:func:`search_modes`): it begins at draws of the run
@@ -73,6 +75,7 @@ def missed_modes(run: "Run", max_gradients: float | None = None) -> MissedModes:
     >>> found.missed[0].center.round(1).tolist(), round(found.missed[0].share, 1)
     ([-1.0], 0.5)
     """
+    checks.instance("run", run, Run, "a run of tacthmc.sample or tacthmc.load")
     if not run.program_is_known:
         return MissedModes([], 0, False, 0, "the potential of this stored run is not known")
     if not run.num_draws:

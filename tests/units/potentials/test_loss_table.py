@@ -134,7 +134,7 @@ def test_the_model_s_own_state_is_kept_with_draws():
 def test_refused():
     with pytest.raises(ValueError, match='needs batches="replacement"'):
         loss_table(model(batches="epochs"))
-    with pytest.raises(TypeError, match=r"needs a tacthmc\.posterior itself"):
+    with pytest.raises(TypeError, match=r"must be a tacthmc\.posterior itself"):
         loss_table(tacthmc.temper_likelihood(model()))
     with pytest.raises(ValueError, match="control_variates and loss_table do not go together"):
         control_variates(loss_table(model()), jnp.zeros(2))

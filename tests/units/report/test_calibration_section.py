@@ -28,7 +28,7 @@ def test_the_page_has_the_verdict_the_checks_and_the_plot(tmp_path):
     assert "&lt;b&gt;" in text
     assert "<b>" not in re.sub("<b><span", "", text.partition("<main>")[2].partition("</main>")[0])
     spec = json.loads(re.search(r'id="ranks-data">(.*?)</script>', text).group(1))
-    assert [trace["name"] for trace in spec["data"] if trace.get("showlegend")] == ["<b>"]
+    assert [trace["name"] for trace in spec["data"] if trace.get("showlegend")] == ["&lt;b&gt;"]
     assert "Calibration" not in tacthmc.write_report(run, tmp_path).read_text()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import tacthmc
 from tacthmc import Keep
-from tacthmc.dynamics import ContinuousTempering, ScheduledTempering
+from tacthmc.dynamics import ContinuousTempering, ScalarThermostat, ScheduledTempering
 from tacthmc.run._relaxation import after_step, new_visit
 from tests.budget import assert_mean, assert_off_by
 
@@ -112,7 +112,8 @@ def every_step(window):
 
 def test_a_chain_that_stays_keeps_all_after_two_windows():
     """ξ at rest until step 10,000."""
-    sampler = tacthmc.tact(0.1, tempering=ScheduledTempering(100, start=10_000))
+    tempering = ScheduledTempering(100, start=10_000)
+    sampler = tacthmc.tact(0.1, tempering=tempering, thermostat=ScalarThermostat())
     start = jax.random.normal(jax.random.key(1), (D,))
     run = tacthmc.sample(KEY, sampler, TARGET, start, 400, 4, keep=every_step(16))
     keep = run.trace["keep"]

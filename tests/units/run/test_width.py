@@ -65,7 +65,7 @@ def test_the_summary_names_the_leaves_and_what_to_do(hot):
 
 
 def test_a_stored_run_has_the_widths_of_the_run(hot):
-    loaded = tacthmc.load(hot.path)
+    loaded = tacthmc.load(hot.path, trust=True)
     assert loaded.width == hot.width
 
 

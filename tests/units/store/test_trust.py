@@ -236,7 +236,7 @@ def test_metadata_for_other_readers(copy, tmp_path, executed):
             damaged = file.parent != array  # the root has a checksum
             with (
                 pytest.warns(DamageWarning) if damaged else nullcontext(),
-                pytest.raises(tacthmc.StoreError, match="not what this library writes|is damaged"),
+                pytest.raises(tacthmc.StoreError, match=r"not what this library writes|is damaged"),
             ):
                 tacthmc.load(copy).to_arviz()
         file.write_text(good)

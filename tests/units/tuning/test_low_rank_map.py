@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tacthmc
-from tacthmc.dynamics import Coordinates
+from tacthmc.dynamics import Coordinates, ScalarThermostat
 from tacthmc.tuning import _friction as friction
 from tacthmc.tuning import _low_rank_map
 from tacthmc.tuning._friction import MIN_NOTABLE_HEAT
@@ -27,7 +27,8 @@ def few():
 
 
 def squares(potential, linear):
-    sampler = tacthmc.sgnht(ETA, noise=C, coordinates=Coordinates(linear))
+    one = ScalarThermostat()
+    sampler = tacthmc.sgnht(ETA, noise=C, coordinates=Coordinates(linear), thermostat=one)
     start, keep = jnp.zeros(SIZE), tacthmc.Keep(every=20)
     run = tacthmc.sample(jax.random.key(0), sampler, potential, start, 40_000, 4, keep=keep)
     return np.asarray(run.draws, float) ** 2

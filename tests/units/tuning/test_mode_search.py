@@ -153,7 +153,7 @@ def test_it_refuses_a_potential_without_an_energy_of_all_data():
     data = jnp.zeros((8, 2))
     posterior = tacthmc.posterior(
         lambda p: -jnp.sum(p**2),
-        lambda p, batch, state: (-jnp.sum((batch - p) ** 2, axis=1), state),
+        lambda p, batch, state: (-jnp.sum((batch - p[None]) ** 2, axis=1), state),
         data,
         4,
         batched=True,
