@@ -41,6 +41,11 @@ def squares_in(draws, mode):
     return inside * ((draws - CENTRES[mode]) ** 2 - 0.25)
 
 
+def plain_tact(eta):
+    """With the paper's thermostat, to which the numbers of this file belong."""
+    return tacthmc.tact(step_size=eta, noise=NOISE, thermostat=ScalarThermostat())
+
+
 @pytest.fixture(scope="module")
 def tact_run():
     return run_from_one_mode(

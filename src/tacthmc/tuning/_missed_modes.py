@@ -13,9 +13,6 @@ from tacthmc.run._mode_notes import MIN_NOTABLE_SHARE, place_of
 from tacthmc.run._result import Run
 from tacthmc.tuning._mode_search import search_modes
 
-if TYPE_CHECKING:
-    from tacthmc.run import Run
-
 MAX_STARTS = 16
 """The number of draws at which minimizations begin, beside the over-dispersed starts."""
 MIN_GRADIENTS, RUN_SHARE = 30_000, 0.1
