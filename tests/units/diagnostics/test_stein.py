@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tacthmc.diagnostics._arviz import mean_ess
 from tacthmc.diagnostics._mean_errors import mean_errors
+from tacthmc.diagnostics._mixing import mean_ess
 from tacthmc.diagnostics._stein import centers, principal_terms, stein_terms
 from tacthmc.diagnostics._width import is_off
 
