@@ -333,6 +333,7 @@ MADE_BY_THE_LIBRARY = {
     *("State", "StepNoise", "StepRates", "Table", "TemperingState", "Tuning", "XiForce"),
     *("BiasInput", "CovarianceTerm", "Traits", "StreamedPosterior", "SubsetPotential", "Network"),
     *("ConstrainedPotential", "Simplex", "Ordered", "MissedMode", "MissedModes", "read_npz"),
+    "npz_headers",
     *("Posterior", "FullPotential", "ResidentBatches", "WithReplacement", "Epochs", "Prediction"),
     # Without arguments, or with files and pictures, which have tests of their own.
     *("configure_cpu", "versions", "grid", "ring", "three_gaussians", "load", "resume"),

@@ -27,6 +27,8 @@ from tacthmc.dynamics._matrix_thermostat import MatrixThermostat as MatrixThermo
 from tacthmc.dynamics._mode_jumps import ModeJumps as ModeJumps
 from tacthmc.dynamics._mode_jumps import Modes as Modes
 from tacthmc.dynamics._no_thermostat import NoThermostat as NoThermostat
+from tacthmc.dynamics._npz import NpzError as NpzError
+from tacthmc.dynamics._npz import npz_headers as npz_headers
 from tacthmc.dynamics._npz import read_npz as read_npz
 from tacthmc.dynamics._refresh import Refresh as Refresh
 from tacthmc.dynamics._sampler import Sampler as Sampler

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tacthmc.dynamics._npz import NpzError, npz_headers, read_npz
+from tacthmc.dynamics import NpzError, npz_headers, read_npz
 from tacthmc.paper.data.catalog import Entry, entry
 from tacthmc.paper.data.download import fetch
 from tacthmc.paper.data.errors import DataError
