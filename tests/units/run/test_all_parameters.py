@@ -17,7 +17,7 @@ def warnings_of(run):
     return [note for note in run.summary().notes if note.startswith("!")]
 
 
-@pytest.mark.parametrize("dimension", [1, 1000])
+@pytest.mark.parametrize("dimension", [1, pytest.param(1000, marks=pytest.mark.slow)])
 def test_right_draws_are_good(dimension):
     summary = with_draws(chains(dimension)).summary()
     assert summary.headline.level == "good", summary.headline
@@ -105,7 +105,13 @@ def small(monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("wrong", [None, shifted, widened, lost, constant, frozen_late])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *(None, shifted, lost),
+        *(pytest.param(w, marks=pytest.mark.slow) for w in (widened, constant, frozen_late)),
+    ],
+)
 def test_of_very_many_parameters_the_worst_are_found(wrong):
     start = {"a": jnp.zeros((3, 100)), "b": jnp.zeros(699), "c": jnp.zeros(())}
     values = chains(1000)

@@ -42,7 +42,12 @@ def reference(tmp_path_factory):
     return Reference(tmp_path_factory.mktemp("reference"))
 
 
-@pytest.mark.parametrize(("kind", "how"), AIMED, ids=[f"{kind}-{how}" for kind, how in AIMED])
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    # Every third one, so that all three ways of damage are among them; the others are slow.
+    [pytest.param(*aim, marks=[pytest.mark.slow] if i % 3 else []) for i, aim in enumerate(AIMED)],
+    ids=[f"{kind}-{how}" for kind, how in AIMED],
+)
 def test_damage_is_found_told_and_repaired(reference, tmp_path, kind, how):
     choose = random.Random(kind)
     name = choose.choice([name for name in reference.files if kind_of(name) == kind])
