@@ -25,7 +25,11 @@ _READERS = {
 
 
 class NpzError(ValueError):
-    """An error that a file is not an ``.npz`` file of plain arrays, or holds too much."""
+    """An error that a file is not an ``.npz`` file of plain arrays, or holds too much.
+
+    >>> issubclass(NpzError, ValueError)
+    True
+    """
 
 
 class Header(NamedTuple):

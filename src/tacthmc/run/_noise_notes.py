@@ -18,17 +18,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from tacthmc._positions import spread
-from tacthmc.dynamics import Coordinates, Langevin, NoThermostat, ScalarThermostat
+from tacthmc.dynamics import Langevin, NoThermostat, ScalarThermostat
 from tacthmc.dynamics._thermostat import LeafThermostat
-from tacthmc.potentials import StreamedPosterior, measure_noise
+from tacthmc.potentials import StreamedPosterior
 from tacthmc.potentials._base import innermost
 from tacthmc.potentials._batches import Epochs
+from tacthmc.run._draw_noise import NOISE_GRADIENTS
 
 if TYPE_CHECKING:
     from tacthmc.run._result import Run
 
-PLACES, BATCHES = 2, 256
-"""The number of draws at which noise is measured, and of batches at each."""
 SIGMAS = 4.0
 """The number of standard errors of a variance by which it has to be too large or too small."""
 MAX_EXCESS = 0.1
@@ -69,7 +68,7 @@ def _unbalanced(run: "Run") -> list[str]:
         )
     if heat.friction is None:
         return notes
-    error = SIGMAS * float(np.sqrt(2 / (PLACES * BATCHES)))
+    error = SIGMAS * float(np.sqrt(2 / NOISE_GRADIENTS))
     low = (heat.injected + heat.noise * (1 - error)) / heat.friction
     high = (heat.injected + heat.noise * (1 + error)) / heat.friction
     if low.max() <= 1 + MAX_EXCESS and high.min() >= 1 - MAX_EXCESS:
@@ -100,7 +99,7 @@ def _measured(run: "Run") -> Heat | None:
     if not isinstance(sampler, Langevin) or not _is_measurable(run):
         return None
     with jax.enable_x64(run.x64):
-        draws, force = _force_noise(run, sampler.coordinates)
+        draws, force = run.draw_noise.draws, run.draw_noise.force
         now = sampler.rates(jnp.zeros((), int), draws[0])
         g, estimate = sampler.thermostat.weights(now.mass), sampler.noise_estimate
         known = spread(0.0 if estimate is None else estimate, draws[0], "noise_estimate")
@@ -126,27 +125,6 @@ def _is_measurable(run: "Run") -> bool:
     alone = all(s is run.sampler for s in run.samplers)
     streams = isinstance(innermost(run.potential), StreamedPosterior)
     return alone and not streams and run.num_draws > 0
-
-
-def _force_noise(run: "Run", inner: Coordinates) -> tuple[list[Any], Any]:
-    """Draws in the sampler's coordinates, and the mean variance of the force over them."""
-    chains = [i % run.num_chains for i in range(PLACES)]
-    draws = [
-        inner.from_theta(run.cold_draw(chain, (i + 1) / (PLACES + 1)))
-        for i, chain in enumerate(chains)
-    ]
-    # A key of its own: chains fold their numbers into the same key.
-    key = jax.random.fold_in(run.key, 2**31 + 2)
-    levels = [
-        measure_noise(
-            jax.random.fold_in(key, i),
-            inner.potential(run.potential.for_chain(chain)),
-            draw,
-            BATCHES,
-        ).force
-        for i, (chain, draw) in enumerate(zip(chains, draws, strict=True))
-    ]
-    return draws, jax.tree.map(lambda *v: np.asarray(np.mean(v, axis=0)), *levels)
 
 
 def _balanced(thermostat: Any, noise: Any) -> Any:

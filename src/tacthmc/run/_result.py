@@ -24,6 +24,7 @@ from tacthmc.potentials import Potential, SubsetPotential
 from tacthmc.run._bias_results import bias_table, log_evidence_ratio
 from tacthmc.run._by_mode import ByMode, by_mode
 from tacthmc.run._constrained_draws import constrained_draws
+from tacthmc.run._draw_noise import DrawNoise, measured_noise
 from tacthmc.run._effective import Standing
 from tacthmc.run._expectation import expectation
 from tacthmc.run._failure import Failure
@@ -318,9 +319,12 @@ class Run:
         """The total variation between the histogram of ξ and the uniform law, for each chain."""
         xi = self.after_warmup("xi")
         walls = [float(self.tempering_of(c).coupling.wall) for c in range(self.num_chains)]
-        return np.concatenate(
-            [flatness(row[None], wall) for row, wall in zip(xi, walls, strict=True)]
-        )
+        return np.concatenate([flatness(x[None], w) for x, w in zip(xi, walls, strict=True)])
+
+    @cached_property
+    def draw_noise(self) -> DrawNoise:
+        """The noise of batches at a few draws, in the coordinates of the sampler."""
+        return measured_noise(self)
 
     @cached_property
     def thermostats(self) -> list[Law]:
@@ -328,14 +332,12 @@ class Run:
 
         The list is empty for chains with different settings, and if batches come from a loader.
         """
-        if not self.sampler_is_known or not self.num_draws:
+        if not (self.sampler_is_known and self.num_draws and isinstance(self.sampler, Langevin)):
             return []
-        alone = all(s is self.sampler for s in self.samplers)
-        if not isinstance(self.sampler, Langevin) or not alone or self.facts.is_streamed:
+        if self.facts.is_streamed or any(s is not self.sampler for s in self.samplers):
             return []
         with jax.enable_x64(self.x64):
-            laws = self.measured("thermostats against theory", lambda: measured_laws(self))
-        return laws or []
+            return self.measured("thermostats against theory", lambda: measured_laws(self)) or []
 
     @cached_property
     def measurements(self) -> Measurements:

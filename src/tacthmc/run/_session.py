@@ -11,6 +11,7 @@ import numpy as np
 from tacthmc.compiler._hosts import raise_together
 from tacthmc.dynamics import Sampler
 from tacthmc.potentials import SubsetPotential
+from tacthmc.run._draw_noise import NOISE_GRADIENTS
 from tacthmc.run._driver import Driver
 from tacthmc.run._failure import Failure
 from tacthmc.run._feed import Feeder
@@ -23,7 +24,6 @@ from tacthmc.run._record import StoredRecord
 from tacthmc.run._result import Run
 from tacthmc.run._same_posterior import FILE as POSTERIOR
 from tacthmc.run._same_posterior import write_parts
-from tacthmc.run._thermostat_laws import NOISE_GRADIENTS
 from tacthmc.run._writer import StoreWriter, array_specs
 from tacthmc.store._errors import writing
 from tacthmc.store._folder import Folder, device_name
